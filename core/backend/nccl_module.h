@@ -84,11 +84,11 @@ struct NcclModule {
   /// Memory as from Gpu::allocate, which the lanes of this GPU tell NCCL of when they first meet it. As
   /// above.
   std::shared_ptr<std::byte> (*allocate)(const std::shared_ptr<Gpu>& gpu, std::size_t bytes) = nullptr;
-  /// The number by which ranks know that `data` lies at the same place of such memory on all of them. It is
-  /// equal if they made the same calls of `allocate` for this GPU, and `data` is as far from the beginning.
-  /// Data 64 bytes further in the same memory has the number that is 64 larger, and no data that lies
-  /// elsewhere has it. 0: not in such memory, or at no multiple of 64 bytes.
-  std::uint64_t (*slot)(const std::shared_ptr<Gpu>& gpu, const void* data) = nullptr;
+  /// The symmetric address: the number by which ranks know that `data` lies at the same offset of such memory
+  /// on all. It is equal if they made the same calls of `allocate` for this GPU, and `data` is as far from
+  /// the beginning. Data 64 bytes further in the same memory has the number that is 64 larger, and no data
+  /// that lies elsewhere has it. 0: not in such memory, or at no multiple of 64 bytes.
+  std::uint64_t (*symmetric_address)(const std::shared_ptr<Gpu>& gpu, const void* data) = nullptr;
   std::unique_ptr<NcclLane> (*make_lane)(std::shared_ptr<Gpu> gpu, Stream& stream,
                                          const NcclOptions& options) = nullptr;
 };

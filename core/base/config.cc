@@ -237,7 +237,7 @@ void take_block(Config& config) {
     config.coordinator = rendezvous_points(assignment->first_host, config.job);
 }
 
-void read_place(Config& config) {
+void read_assignment(Config& config) {
   take_block(config);
   read("HORA_SIZE", config.size, 1, kMostRanks);
   read("HORA_RANK", config.rank, 0, kMostRanks);
@@ -319,7 +319,7 @@ std::string Config::nccl_library_of_environment() { return text("HORA_NCCL_LIBRA
 
 Config Config::from_environment() {
   Config config;
-  read_place(config);
+  read_assignment(config);
   if (!text("HORA_SECRET_FD")) read_text("HORA_SECRET_FILE", config.secret_file);
   for (const auto& knob : knobs()) {
     if (const auto found = setting(knob.variable.c_str())) knob.parse(config, found->variable, found->value);

@@ -29,7 +29,7 @@ std::shared_ptr<std::byte> copy_of(const void* elements, std::size_t bytes) {
 
 void deliver(const Incoming& wanted, const Envelope& envelope, const void* elements) {
   try {
-    void* memory = wanted.place(envelope);
+    void* memory = wanted.memory_for(envelope);
     if (const auto bytes = content_bytes(envelope); bytes > 0) std::memcpy(memory, elements, bytes);
   } catch (const Error& error) {
     return wanted.done(error.status(), &envelope);

@@ -30,9 +30,9 @@ struct Incoming {
   /// Returns the memory for the content. Called once, when a message has matched, under the rules of
   /// Outgoing::done. It may throw Error, if the message is not what the receive expects: that message is
   /// dropped.
-  std::function<void*(const Envelope& found)> place;
-  /// Called once, under the rules of Outgoing::done. `found`: the message that matched, also if `place` has
-  /// thrown; nullptr: none has.
+  std::function<void*(const Envelope& found)> memory_for;
+  /// Called once, under the rules of Outgoing::done. `found`: the message that matched, also if `memory_for`
+  /// has thrown; nullptr: none has.
   std::function<void(const Status&, const Envelope* found)> done;
 };
 

@@ -19,24 +19,24 @@ double take_factor(Reduction& reduction) {
   return factor;
 }
 
-/// The segments to reduce, in which neighbours among the slots are one.
+/// The segments to reduce, in which neighbours in symmetric memory are one.
 std::vector<Segment> joined(std::vector<Piece> pieces, std::size_t each) {
   std::stable_sort(pieces.begin(), pieces.end(),
-                   [](const Piece& a, const Piece& b) { return a.slot < b.slot; });
+                   [](const Piece& a, const Piece& b) { return a.symmetric_address < b.symmetric_address; });
   std::vector<Segment> segments;
-  std::uint64_t next = 0;  // the slot that would go on where the last segment ends
+  std::uint64_t next = 0;  // the symmetric address that would go on where the last segment ends
   for (const auto& piece : pieces) {
-    if (piece.slot != 0 && piece.slot == next) {
+    if (piece.symmetric_address != 0 && piece.symmetric_address == next) {
       Segment& last = segments.back();
       const auto* begin = static_cast<const std::byte*>(last.input);
       last.count =
           static_cast<std::size_t>(static_cast<const std::byte*>(piece.input) - begin) / each + piece.count;
     } else {
-      segments.push_back({piece.input, piece.output, piece.count, piece.slot != 0});
+      segments.push_back({piece.input, piece.output, piece.count, piece.symmetric_address != 0});
     }
     const std::size_t bytes = piece.count * each;
     const bool ends_line = piece.padded || bytes % kCacheLine == 0;  // else what follows is another's
-    next = piece.slot != 0 && ends_line ? piece.slot + whole_lines(bytes) : 0;
+    next = piece.symmetric_address != 0 && ends_line ? piece.symmetric_address + whole_lines(bytes) : 0;
   }
   return segments;
 }
@@ -65,8 +65,8 @@ class Packer::Round final : public Packing {
   void pack(std::size_t begin, std::size_t count) override {
     const std::size_t to = size_of(in_.to);
     const std::size_t from = size_of(in_.from);
-    list(begin, count, [&](const Piece& piece, std::size_t skipped, std::size_t place, std::size_t length) {
-      return Move{wire_ + place * to, static_cast<const std::byte*>(piece.input) + skipped * from, length};
+    list(begin, count, [&](const Piece& piece, std::size_t skipped, std::size_t at, std::size_t length) {
+      return Move{wire_ + at * to, static_cast<const std::byte*>(piece.input) + skipped * from, length};
     });
     packer_.lane_.stream->move(moves_, in_);
     if (count == total()) packer_.end(Stage::pack);
@@ -77,16 +77,16 @@ class Packer::Round final : public Packing {
     if (is_whole_) packer_.end(Stage::transfer);
     const std::size_t to = size_of(out_.to);
     const std::size_t from = size_of(out_.from);
-    list(begin, count, [&](const Piece& piece, std::size_t skipped, std::size_t place, std::size_t length) {
-      return Move{static_cast<std::byte*>(piece.output) + skipped * to, wire_ + place * from, length};
+    list(begin, count, [&](const Piece& piece, std::size_t skipped, std::size_t at, std::size_t length) {
+      return Move{static_cast<std::byte*>(piece.output) + skipped * to, wire_ + at * from, length};
     });
     packer_.lane_.stream->move(moves_, out_);
     if (is_whole_) packer_.end(Stage::unpack);
   }
 
  private:
-  /// Makes `moves_` those of elements [begin, begin + count): move(piece, elements of it before, place,
-  /// length).
+  /// Makes `moves_` those of elements [begin, begin + count): move(piece, elements of it before, where in the
+  /// wire buffer, length).
   template <typename MoveOf>
   void list(std::size_t begin, std::size_t count, const MoveOf& move) {
     moves_.clear();
@@ -179,7 +179,7 @@ void Packer::reduce_where_it_lies(std::span<const Piece> pieces, const Reduction
   for (const auto& piece : pieces) {
     if (strays(piece)) packed += whole_lines(piece.count * each);
   }
-  std::byte* place = packed > 0 ? buffer(packed) : nullptr;
+  std::byte* wire = packed > 0 ? buffer(packed) : nullptr;
   std::vector<Segment> segments;
   std::vector<Move> there;
   std::vector<Move> back;
@@ -188,10 +188,10 @@ void Packer::reduce_where_it_lies(std::span<const Piece> pieces, const Reduction
       segments.push_back({piece.input, piece.output, piece.count});
       continue;
     }
-    there.push_back({place, piece.input, piece.count});
-    back.push_back({piece.output, place, piece.count});
-    segments.push_back({place, place, piece.count});
-    place += whole_lines(piece.count * each);
+    there.push_back({wire, piece.input, piece.count});
+    back.push_back({piece.output, wire, piece.count});
+    segments.push_back({wire, wire, piece.count});
+    wire += whole_lines(piece.count * each);
   }
   lane_.stream->move(there, {reduction.dtype, reduction.dtype});
   if (packed > 0) end(Stage::pack);
@@ -207,7 +207,7 @@ void Packer::reduce_fused(std::span<const Piece> pieces, const Reduction& reduct
   std::vector<Piece> small;
   std::vector<Piece> others;
   for (const auto& piece : pieces) {
-    const bool packed = piece.slot == 0 && piece.count * each < lane_.collective->pack_below();
+    const bool packed = piece.symmetric_address == 0 && piece.count * each < lane_.collective->pack_below();
     (packed ? small : others).push_back(piece);
   }
   if (!small.empty()) reduce_compressed(small, reduction.dtype, reduction, flag);

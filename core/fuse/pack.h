@@ -19,11 +19,11 @@ struct Piece {
   const void* input = nullptr;
   void* output = nullptr;
   std::size_t count = 0;
-  /// Not 0: `input` and `output` are the same place in memory that all ranks have allocated alike on a GPU.
-  /// This number names the place, and is equal on all ranks. It grows with the address by the same number of
-  /// bytes, so neighbours are known by it. Lanes that do not fuse ignore it.
-  std::uint64_t slot = 0;
-  bool padded = false;  ///< with a slot: the memory behind it, up to the next cache line, is nobody's
+  /// Not 0: `input` and `output` are one address in memory that all ranks have allocated alike on a GPU. The
+  /// number is equal on all ranks. It grows with the address by the same number of bytes, so neighbours are
+  /// known by it. Lanes that do not fuse ignore it.
+  std::uint64_t symmetric_address = 0;
+  bool padded = false;  ///< with a symmetric address: the memory up to the next cache line is nobody's
 };
 
 /// A stage of a call of a Packer, and its time. A value.
@@ -41,8 +41,9 @@ struct Span {
 ///   wire dtype != dtype   every piece goes through the buffer, and is cast on the way in and out. The buffer
 ///                         is filled and reduced in rounds, which all ranks cut alike: the cut follows from
 ///                         counts and from limits that are equal on all ranks
-///   equal, lane fuses     a piece goes through the buffer if it is small and has no slot. All others are
-///                         reduced in place; pieces whose slots are neighbours become one segment
+///   equal, lane fuses     a piece goes through the buffer if it is small and has no symmetric address.
+///                         All others are reduced in place; pieces whose symmetric addresses are neighbours
+///                         become one segment
 ///   equal, else           a piece goes through the buffer if it is small and does not lie in memory from
 ///                         `allocate`, on this rank. Each piece stays a segment, so ranks may differ in that
 ///

@@ -48,14 +48,14 @@ Bytes encode(const std::vector<std::string>& addresses, const std::string& port)
   return out.take();
 }
 
-std::vector<Address> decode_place(std::span<const std::byte> bytes) {
+std::vector<Address> decode_addresses(std::span<const std::byte> bytes) {
   Reader in(bytes);
   const std::string port = fmt::to_string(in.below(kPorts, "a port"));
-  std::vector<Address> place;
+  std::vector<Address> addresses;
   const std::size_t count = in.count(1, "addresses");
-  for (std::size_t i = 0; i < count; ++i) place.push_back({in.string(kMostAddressText), port});
+  for (std::size_t i = 0; i < count; ++i) addresses.push_back({in.string(kMostAddressText), port});
   in.finish();
-  return place;
+  return addresses;
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ AddressBook tell_where(const World& world, const Config& config, TimePoint deadl
   const auto addresses = here ? self.addresses : published(self, config.network);
   const std::string port = local_address(address_book.listener.fd()).port;
   for (const auto& told : exchange(*world.control, encode(addresses, port), deadline))
-    address_book.places.push_back(decode_place(told));
+    address_book.addresses.push_back(decode_addresses(told));
   return address_book;
 }
 

@@ -13,7 +13,7 @@ namespace hora {
 /// Where this rank waits for others, and where they do.
 struct AddressBook {
   Descriptor listener;
-  std::vector<std::vector<Address>> places;  ///< by rank: its addresses, the likeliest first
+  std::vector<std::vector<Address>> addresses;  ///< by rank: its addresses, the likeliest first
 };
 
 /// Opens a listener, tells the others where it is, and learns where theirs are. The world has its control

@@ -36,16 +36,16 @@ std::string describe(int error) {
 
 }  // namespace
 
-Connector::Connector(const Secret& secret, const Hello& hello, const std::vector<Address>& places,
+Connector::Connector(const Secret& secret, const Hello& hello, const std::vector<Address>& addresses,
                      TimePoint now)
     : secret_(secret), hello_(hello), since_(now), next_begin_(now) {
-  for (const auto& place : places) add(place);
+  for (const auto& address : addresses) add(address);
 }
 
-void Connector::add(const Address& place) {
+void Connector::add(const Address& address) {
   const bool known =
-      std::any_of(tries_.begin(), tries_.end(), [&](const Try& other) { return other.place == place; });
-  if (!known) tries_.push_back({.place = place});
+      std::any_of(tries_.begin(), tries_.end(), [&](const Try& other) { return other.address == address; });
+  if (!known) tries_.push_back({.address = address});
 }
 
 std::optional<Connection> Connector::serve(TimePoint now) {
@@ -83,7 +83,7 @@ void Connector::open(Try& attempt, TimePoint now) {
   attempt.connected = false;
   attempt.received.clear();
   attempt.initiator.emplace(secret_, hello_);
-  attempt.socket = begin_connect(attempt.place);
+  attempt.socket = begin_connect(attempt.address);
   if (!attempt.socket) fail(attempt, describe(errno), now, kMostPauseRefused);
 }
 
@@ -167,7 +167,7 @@ std::vector<std::string> Connector::failures() const {
     if (attempt.socket && attempt.connected) how = "connected, but does not answer";
     if (attempt.socket && !attempt.connected && how.empty()) how = "timed out";
     if (!attempt.socket && how.empty()) how = "not tried";
-    all.push_back(fmt::format("{} {}", format(attempt.place), how));
+    all.push_back(fmt::format("{} {}", format(attempt.address), how));
   }
   return all;
 }

@@ -21,11 +21,11 @@ namespace hora {
 /// failed is tried again, ever more slowly. Nothing blocks. Not thread-safe.
 class Connector {
  public:
-  /// `hello`: who calls whom. `places`: numeric addresses, the best first.
-  Connector(const Secret& secret, const Hello& hello, const std::vector<Address>& places, TimePoint now);
+  /// `hello`: who calls whom. `addresses`: numeric, the best first.
+  Connector(const Secret& secret, const Hello& hello, const std::vector<Address>& addresses, TimePoint now);
 
   /// One more address, if it is new.
-  void add(const Address& place);
+  void add(const Address& address);
 
   /// Does what can be done without waiting; the connection, when it is there.
   std::optional<Connection> serve(TimePoint now);
@@ -34,7 +34,7 @@ class Connector {
   [[nodiscard]] TimePoint next() const;
 
   /// Where the rank was found. Only after `serve` has returned its connection.
-  [[nodiscard]] const Address& found() const { return tries_[found_].place; }
+  [[nodiscard]] const Address& found() const { return tries_[found_].address; }
   /// Whether the caller should give up: two seconds have passed, every address has failed four times or more,
   /// and none is being tried at this moment. An address that accepts and never answers, or whose packets are
   /// dropped, is being tried; so the caller also needs a deadline.
@@ -44,7 +44,7 @@ class Connector {
 
  private:
   struct Try {
-    Address place;
+    Address address;
     Descriptor socket{};
     std::optional<Initiator> initiator{};
     bool connected = false;

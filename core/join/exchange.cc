@@ -53,10 +53,10 @@ std::vector<Bytes> gather(Control& control, std::span<const std::byte> mine, Tim
       if (!all[static_cast<std::size_t>(rank)]) absent.push_back(rank);
     }
     ControlMessage message = await(control, deadline, fmt::format("rank(s) {}", fmt::join(absent, ", ")));
-    auto& place = all[static_cast<std::size_t>(message.from)];
-    if (place) throw Error(Code::internal, fmt::format("rank {} told twice who it is", message.from));
+    auto& told = all[static_cast<std::size_t>(message.from)];
+    if (told) throw Error(Code::internal, fmt::format("rank {} told twice who it is", message.from));
     message.bytes.erase(message.bytes.begin());  // the mark that keeps a message from being empty
-    place = std::move(message.bytes);
+    told = std::move(message.bytes);
   }
   std::vector<Bytes> told;
   told.reserve(all.size());

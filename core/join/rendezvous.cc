@@ -250,7 +250,7 @@ class Candidates {
   void resolve(Connector& connector) {
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       why_[i].clear();
-      for (const auto& place : resolve_name(candidates_[i], why_[i])) connector.add(place);
+      for (const auto& address : resolve_name(candidates_[i], why_[i])) connector.add(address);
     }
   }
   [[nodiscard]] bool resolved() const {

@@ -166,9 +166,10 @@ Decision agree(std::span<const Voice> voices, const std::vector<int>& members) {
   decision.request.absent = false;
   decision.contributed = !all([](const Request& request) { return request.absent; });
   decision.divisor = static_cast<int>(members.size());
-  const bool same_slot = all([&](const Request& request) { return request.slot == first.slot; });
-  if (!same_slot) decision.request.slot = 0;
-  decision.request.padded = same_slot && all([](const Request& request) { return request.padded; });
+  const bool same_address =
+      all([&](const Request& request) { return request.symmetric_address == first.symmetric_address; });
+  if (!same_address) decision.request.symmetric_address = 0;
+  decision.request.padded = same_address && all([](const Request& request) { return request.padded; });
   if (first.operation == Operation::allgather || first.operation == Operation::gather)
     gather_rows(decision, by_place(voices, members.size()));
   if (first.operation == Operation::scatter) scatter_rows(decision, voices, members);
@@ -187,7 +188,7 @@ std::vector<int> ranks_of(const RankSet& places, const std::vector<int>& members
 std::optional<Request> stand_in(const Request& like) {
   Request request = like;
   request.failed_with.clear();
-  request.slot = 0;  // memory of its own, away from the others'
+  request.symmetric_address = 0;  // memory of its own, away from the others'
   switch (traits(like.operation).from_joined) {
     case FromJoined::refused: return std::nullopt;
     case FromJoined::no_rows: request.shape.front() = 0; return request;

@@ -30,7 +30,7 @@ void write(Writer& out, const Request& request) {
   write(out, request.splits);
   write(out, request.ranks);
   out.u8(request.divide_by_initial_size ? 1 : 0).u8(request.check_finite ? 1 : 0);
-  out.u8(static_cast<std::uint8_t>(request.device)).u64(request.slot).u8(request.padded ? 1 : 0);
+  out.u8(static_cast<std::uint8_t>(request.device)).u64(request.symmetric_address).u8(request.padded ? 1 : 0);
   out.string(request.failed_with);
 }
 
@@ -87,7 +87,7 @@ Request read_request(Reader& in, int size) {
   request.divide_by_initial_size = in.boolean();
   request.check_finite = in.boolean();
   request.device = in.enumerator<DeviceKind>(kDeviceKinds, "a device");
-  request.slot = in.u64();
+  request.symmetric_address = in.u64();
   request.padded = in.boolean();
   request.failed_with = in.string(kMostFailureBytes);
   static_cast<void>(elements(request.shape, request.dtype));

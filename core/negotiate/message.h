@@ -41,8 +41,8 @@ struct Request {
   DeviceKind device = DeviceKind::host;
   /// Where it lies in memory from Runtime::allocate for a GPU, if it is reduced in place there; 0: elsewhere.
   /// Need not be equal: a decision has it if it is.
-  std::uint64_t slot = 0;
-  bool padded = false;           ///< with a slot: Entry::padded; a decision is, if it is on all ranks
+  std::uint64_t symmetric_address = 0;
+  bool padded = false;  ///< with a symmetric address: Entry::padded; a decision is, if it is on all ranks
   bool check_finite = false;     ///< allreduce
   std::string failed_with = {};  ///< not empty: Entry::failed_with; a decision has none
 

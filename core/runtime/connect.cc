@@ -6,8 +6,8 @@
 #include "core/backend/tcp/messages/tcp_messenger.h"
 #include "core/device/host_stream.h"
 #include "core/join/agree.h"
+#include "core/join/host_ranks.h"
 #include "core/join/job_id.h"
-#include "core/join/places.h"
 #include "core/runtime/backends.h"
 
 namespace hora {
@@ -28,7 +28,7 @@ World connect(const Membership& membership, Config& config, TimePoint deadline) 
   if (membership.size == 1) return alone(membership, config);
   World world = tcp::connect_tcp_control(membership, config, deadline);
   world.membership.listener = nullptr;  // all have come
-  world.membership = settle_places(std::move(world.membership), world.members);
+  world.membership = settle_host_ranks(std::move(world.membership), world.members);
   try {
     agree(config, *world.control, world.members, deadline);
     // Before what may take until the deadline on some ranks: nobody waits here for one that is there.

@@ -219,8 +219,8 @@ void Executor::allreduce(std::vector<Item>& items) {
       lane_.stream->zero(loan.entry->output, length * size_of(decision->request.dtype));
       loan.entry->input = loan.entry->output;
     }
-    pieces.push_back(
-        {loan.entry->input, loan.entry->output, length, decision->request.slot, decision->request.padded});
+    pieces.push_back({loan.entry->input, loan.entry->output, length, decision->request.symmetric_address,
+                      decision->request.padded});
   }
   if (!pieces.empty()) reduce(pieces, first);
 }

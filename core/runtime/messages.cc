@@ -70,8 +70,8 @@ void check_tensor(const std::string& what, const Message& message, const void* m
   }
 }
 
-/// Where a message goes.
-void* place(const Message& wanted, const Envelope& found) {
+/// The memory for the content of a message that has matched.
+void* memory_for(const Message& wanted, const Envelope& found) {
   const bool any = static_cast<bool>(wanted.allocate);
   const bool equal = found.dtype == wanted.dtype && found.shape == wanted.shape;
   if (found.object != wanted.object || (!any && !equal)) {
@@ -103,7 +103,7 @@ class Messages::Transit {
         table_(std::move(table)) {
     lent_->lend(memory_, title_);
     const std::lock_guard lock(table_->mutex);
-    place_ = table_->transits.insert(table_->transits.end(), this);
+    position_ = table_->transits.insert(table_->transits.end(), this);
     if (table_->late_after.count() != 0 && table_->due.load(std::memory_order_relaxed) == TimePoint::max())
       table_->ring_at(began_ + table_->late_after);
   }
@@ -111,7 +111,7 @@ class Messages::Transit {
     lent_->give_back(memory_, title_);  // if it has not been started
     const std::lock_guard lock(table_->mutex);
     waits_no_more();
-    table_->transits.erase(place_);
+    table_->transits.erase(position_);
     if (table_->transits.empty()) table_->empty.notify_all();
   }
   Transit(const Transit&) = delete;
@@ -126,10 +126,10 @@ class Messages::Transit {
     waits_no_more();
   }
 
-  void* place(const Envelope& found) {
+  void* memory_for(const Envelope& found) {
     go_on();
     try {
-      return hora::place(message_, found);
+      return hora::memory_for(message_, found);
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
@@ -172,7 +172,7 @@ class Messages::Transit {
   std::shared_ptr<Handle::State> handle_ = std::make_shared<Handle::State>();
   std::shared_ptr<Table> table_;
   // Under the table's mutex:
-  std::list<Transit*>::iterator place_;
+  std::list<Transit*>::iterator position_;
   bool waits_ = true;
   bool told_ = false;
 };
@@ -224,7 +224,7 @@ Handle Messages::receive(Message wanted) {
       wanted.allocate ? MemoryUse{} : memory_use(nullptr, 0, wanted.output, bytes_of(wanted));
   Incoming incoming{wanted.peer, wanted.tag, {}, {}};
   const auto transit = std::make_shared<Transit>(false, std::move(wanted), memory, what, lent_, table_);
-  incoming.place = [transit](const Envelope& found) { return transit->place(found); };
+  incoming.memory_for = [transit](const Envelope& found) { return transit->memory_for(found); };
   incoming.done = [transit, what, end_code = end_code_](const Status& status, const Envelope* found) {
     Result result;
     result.status = end_code.of(status);

@@ -60,8 +60,9 @@ Asked Session::ask(const Entry& entry) {
     if (entry.input != nullptr) opened->check(entry.input, "its input");
     if (entry.output != nullptr && entry.output != entry.input) opened->check(entry.output, "its output");
     asked.ready = gpu.mark(*opened, entry.stream);
-    if (entry.input == entry.output) asked.request.slot = gpu.module().slot(opened, entry.input);
-    asked.request.padded = entry.padded && asked.request.slot != 0;
+    if (entry.input == entry.output)
+      asked.request.symmetric_address = gpu.module().symmetric_address(opened, entry.input);
+    asked.request.padded = entry.padded && asked.request.symmetric_address != 0;
   } catch (const Error& error) {
     throw Error(error.code(), fmt::format("'{}' on {}: {}", entry.name, name(entry.device), error.what()));
   }

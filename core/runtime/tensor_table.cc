@@ -73,12 +73,12 @@ void TensorTable::open(const Asked& asked) {
   if (group == groups_.end() || group->second.removed)
     throw Error(about(name, process_set_was_removed(asked.group)));
   auto& loans = group->second.loans;
-  const auto [place, is_new] = loans.try_emplace(name);
+  const auto [loan, is_new] = loans.try_emplace(name);
   if (!is_new) refuse_name(name);
   try {
-    lent_->lend(asked.memory, place->first);
+    lent_->lend(asked.memory, loan->first);
   } catch (...) {
-    loans.erase(place);
+    loans.erase(loan);
     throw;
   }
 }
@@ -98,9 +98,9 @@ Handle TensorTable::insert(Entry&& entry, Asked&& asked, TimePoint now) {
 
 void TensorTable::free(int group, const std::string& name, const MemoryUse& memory) {
   Group& owner = groups_.at(group);
-  const auto place = owner.loans.find(name);
-  lent_->give_back(memory, place->first);
-  owner.loans.erase(place);
+  const auto loan = owner.loans.find(name);
+  lent_->give_back(memory, loan->first);
+  owner.loans.erase(loan);
   if (owner.removed && owner.loans.empty()) groups_.erase(group);
 }
 
@@ -114,10 +114,10 @@ std::optional<Loan> TensorTable::take(int group, const std::string& name) {
   const auto owner = groups_.find(group);
   if (owner == groups_.end()) return std::nullopt;
   auto& loans = owner->second.loans;
-  const auto place = loans.find(name);
-  if (place == loans.end() || !place->second.handle) return std::nullopt;
-  Loan stays{.entry = place->second.entry, .submitted = place->second.submitted};
-  return std::exchange(place->second, std::move(stays));
+  const auto loan = loans.find(name);
+  if (loan == loans.end() || !loan->second.handle) return std::nullopt;
+  Loan stays{.entry = loan->second.entry, .submitted = loan->second.submitted};
+  return std::exchange(loan->second, std::move(stays));
 }
 
 std::vector<Record> TensorTable::under_way() const {

@@ -39,10 +39,10 @@ std::string in_short(const std::string& frame) {
   const auto line = frame.rfind(kLine);
   if (!frame.starts_with(kFile) || line == std::string::npos) return frame.substr(0, frame.find("[0x"));
   const std::string path = frame.substr(kFile.size(), line - kFile.size());
-  const std::string place = frame.substr(line + kLine.size());
-  const auto in = place.find(' ');
-  return fmt::format("{}:{}{}", path.substr(path.rfind('/') + 1), place.substr(0, in),
-                     in == std::string::npos ? "" : place.substr(in));
+  const std::string rest = frame.substr(line + kLine.size());
+  const auto in = rest.find(' ');
+  return fmt::format("{}:{}{}", path.substr(path.rfind('/') + 1), rest.substr(0, in),
+                     in == std::string::npos ? "" : rest.substr(in));
 }
 
 }  // namespace

@@ -140,7 +140,7 @@ class Agent {
       }
       plan.environment = with_session(plan.environment, own_environment());
       ranks_ = make_local_ranks(plan);
-      count_ = static_cast<int>(plan.places.size());
+      count_ = static_cast<int>(plan.placements.size());
       channel_.send(Word::ready, encode(ranks_->ready()));
     } catch (const Error& error) {
       refuse(error.what());

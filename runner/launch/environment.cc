@@ -72,11 +72,11 @@ bool sets(const std::vector<std::string>& settings, const std::string& name) {
 }
 
 void tell_as_torchrun_does(std::vector<std::string>& settings, const RankFacts& facts) {
-  settings.push_back(fmt::format("RANK={}", facts.place.rank));
-  settings.push_back(fmt::format("WORLD_SIZE={}", facts.place.size));
-  settings.push_back(fmt::format("LOCAL_RANK={}", facts.place.local_rank));
-  settings.push_back(fmt::format("LOCAL_WORLD_SIZE={}", facts.place.local_size));
-  settings.push_back(fmt::format("GROUP_RANK={}", facts.place.host));
+  settings.push_back(fmt::format("RANK={}", facts.placement.rank));
+  settings.push_back(fmt::format("WORLD_SIZE={}", facts.placement.size));
+  settings.push_back(fmt::format("LOCAL_RANK={}", facts.placement.local_rank));
+  settings.push_back(fmt::format("LOCAL_WORLD_SIZE={}", facts.placement.local_size));
+  settings.push_back(fmt::format("GROUP_RANK={}", facts.placement.host));
   if (!sets(settings, "MASTER_ADDR")) settings.push_back("MASTER_ADDR=" + facts.master_address);
   if (!sets(settings, "MASTER_PORT")) settings.push_back(fmt::format("MASTER_PORT={}", facts.master_port));
 }
@@ -90,9 +90,9 @@ void speak_horovod(std::vector<std::string>& settings, const std::string& folder
     return name == "PYTHONPATH" || is_given_for_horovod(name);
   });
   settings.push_back("PYTHONPATH=" + path);
-  const RankPlace& place = facts.place;
-  const std::array<int, 6> values{place.rank,       place.size,       place.local_rank,
-                                  place.local_size, place.cross_rank, place.cross_size};
+  const RankPlacement& placement = facts.placement;
+  const std::array<int, 6> values{placement.rank,       placement.size,       placement.local_rank,
+                                  placement.local_size, placement.cross_rank, placement.cross_size};
   for (std::size_t i = 0; i < kHorovods.size(); ++i)
     settings.push_back(fmt::format("{}={}", kHorovods.at(i), values.at(i)));
 }
@@ -197,17 +197,17 @@ std::vector<std::string> with_session(std::vector<std::string> job, const std::v
 
 std::vector<std::string> rank_environment(const std::vector<std::string>& job,
                                           const std::string& horovod_folder, const RankFacts& facts) {
-  const RankPlace& place = facts.place;
+  const RankPlacement& placement = facts.placement;
   std::vector<std::string> result = job;
   if (!sets(result, "OMP_NUM_THREADS")) result.push_back(fmt::format("OMP_NUM_THREADS={}", facts.threads));
   if (!sets(result, "PYTHONUNBUFFERED"))
     result.emplace_back("PYTHONUNBUFFERED=1");  // lines come as they are printed
-  result.push_back(fmt::format("HORA_RANK={}", place.rank));
-  result.push_back(fmt::format("HORA_SIZE={}", place.size));
-  result.push_back(fmt::format("HORA_LOCAL_RANK={}", place.local_rank));
-  result.push_back(fmt::format("HORA_LOCAL_SIZE={}", place.local_size));
-  result.push_back(fmt::format("HORA_CROSS_RANK={}", place.cross_rank));
-  result.push_back(fmt::format("HORA_CROSS_SIZE={}", place.cross_size));
+  result.push_back(fmt::format("HORA_RANK={}", placement.rank));
+  result.push_back(fmt::format("HORA_SIZE={}", placement.size));
+  result.push_back(fmt::format("HORA_LOCAL_RANK={}", placement.local_rank));
+  result.push_back(fmt::format("HORA_LOCAL_SIZE={}", placement.local_size));
+  result.push_back(fmt::format("HORA_CROSS_RANK={}", placement.cross_rank));
+  result.push_back(fmt::format("HORA_CROSS_SIZE={}", placement.cross_size));
   result.push_back("HORA_COORDINATOR=" + facts.coordinator);
   if (facts.coordinator_fd >= 0)
     result.push_back(fmt::format("HORA_COORDINATOR_FD={}", facts.coordinator_fd));

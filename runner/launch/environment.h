@@ -19,7 +19,7 @@ namespace hora::hrun {
 
 /// The facts about one rank that it gets by its environment. A value.
 struct RankFacts {
-  RankPlace place;
+  RankPlacement placement;
   std::string coordinator;  ///< HORA_COORDINATOR
   int coordinator_fd = -1;  ///< rank 0: the socket that listens there; else -1
   int secret_fd = -1;

@@ -50,13 +50,13 @@ void check_name(const std::string& host, const std::string& text) {
 HostSlots parse_host(const std::string& text) {
   const auto at = text.find('@');
   const std::string user = at == std::string::npos ? "" : text.substr(0, at + 1);
-  const std::string place = text.substr(user.size());
-  const bool bracketed = place.starts_with('[');
-  const auto end = bracketed ? place.find(']') : place.find(':');
+  const std::string address = text.substr(user.size());
+  const bool bracketed = address.starts_with('[');
+  const auto end = bracketed ? address.find(']') : address.find(':');
   if (bracketed && end == std::string::npos)
     refuse_hosts(fmt::format("'{}': the bracket is not closed", text));
-  const std::string name = bracketed ? place.substr(1, end - 1) : place.substr(0, end);
-  const std::string rest = end == std::string::npos ? "" : place.substr(bracketed ? end + 1 : end);
+  const std::string name = bracketed ? address.substr(1, end - 1) : address.substr(0, end);
+  const std::string rest = end == std::string::npos ? "" : address.substr(bracketed ? end + 1 : end);
   check_name(name, text);
   const std::string host = user + name;
   check_name(host, text);

@@ -51,9 +51,9 @@ JobSummary summary_of(const Options& options) {
   summary.command = options.command;
   for (const auto& share : options.shares) {
     summary.hosts.push_back(share.host);
-    for (const auto& place : share.places) {
+    for (const auto& placement : share.placements) {
       RankSummary& rank = summary.ranks.emplace_back();
-      rank.rank = place.rank;
+      rank.rank = placement.rank;
       rank.host = share.host;
     }
   }
@@ -203,7 +203,7 @@ class Job {
         id, summary_, [this](const Question& question) { hosts_.ask(question); }, Clock::now());
     if (options_.metrics) {
       status_service_->open(*options_.metrics);
-      log_.say(fmt::format("metrics are at {}", status_service_->metrics_place()));
+      log_.say(fmt::format("metrics are at {}", status_service_->metrics_address()));
     }
     try {
       status_service_->open(open_job_socket(id));

@@ -71,8 +71,9 @@ void JobHosts::prepare(const HostPlan& plan, const Options& options, StandardInp
   if (!plan.alone) name_of_first_ = road_to(first, options) == nullptr ? host_name() : first;
   HostPlan share_plan = plan;
   for (const auto& share : options.shares) {
-    share_plan.places = share.places;
-    hosts_.push_back({share.host, share.places.front().rank, static_cast<int>(share.places.size()), {}});
+    share_plan.placements = share.placements;
+    hosts_.push_back(
+        {share.host, share.placements.front().rank, static_cast<int>(share.placements.size()), {}});
     hosts_.back().ranks = prepare_one(share_plan, share.host, options, input);
   }
 }

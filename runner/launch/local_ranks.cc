@@ -134,7 +134,7 @@ class LocalRanks final : public HostRanks {
     for (const auto& binding : bindings_) ready_.bindings.push_back(describe(binding));
     if (plan.bind_to != BindTo::none && bindings_.empty())
       ready_.unbound = nothing_bound(plan.bind_to, ranks_of(plan));
-    if (plan.places.front().rank != 0) return;
+    if (plan.placements.front().rank != 0) return;
     front_.emplace(plan);
     ready_.addresses = plan.alone ? std::vector<std::string>{"127.0.0.1"} : own_addresses(plan.network);
     ready_.port = front_->listener->port();
@@ -157,7 +157,7 @@ class LocalRanks final : public HostRanks {
 
   void start(const RendezvousPoint& rendezvous) override {
     started_ = true;
-    for (const auto& place : plan_.places) start_one(place, rendezvous);
+    for (const auto& placement : plan_.placements) start_one(placement, rendezvous);
     if (front_) front_->listener.reset();
   }
 
@@ -247,21 +247,21 @@ class LocalRanks final : public HostRanks {
   }
 
  private:
-  static int ranks_of(const HostPlan& plan) { return static_cast<int>(plan.places.size()); }
+  static int ranks_of(const HostPlan& plan) { return static_cast<int>(plan.placements.size()); }
 
-  void start_one(const RankPlace& place, const RendezvousPoint& rendezvous) {
+  void start_one(const RankPlacement& placement, const RendezvousPoint& rendezvous) {
     const Descriptor pipe = secret_pipe(plan_.secret);
     RankLine news;
     RankLine questions;
     RankFacts facts;
-    facts.place = place;
+    facts.placement = placement;
     facts.coordinator = rendezvous.coordinator;
     facts.secret_fd = pipe.fd();
     facts.news_fd = news.theirs.fd();
     facts.question_fd = questions.theirs.fd();
     facts.master_address = rendezvous.master_address;
     facts.master_port = rendezvous.master_port;
-    facts.threads = std::max(1, std::min(count_cores(usable_cores()), core_quota()) / place.local_size);
+    facts.threads = std::max(1, std::min(count_cores(usable_cores()), core_quota()) / placement.local_size);
     facts.terminal = plan_.terminal;
     ProcessPlan plan;
     plan.command = plan_.command;
@@ -273,9 +273,9 @@ class LocalRanks final : public HostRanks {
     }
     plan.announce = guard_.fd();
     plan.errors_variable = "HORA_STDERR";
-    ItsInput input(reads(place) ? plan_.input : InputKind::nothing, plan_.window);
+    ItsInput input(reads(placement) ? plan_.input : InputKind::nothing, plan_.window);
     input.go_into(plan);
-    if (place.rank == 0) {
+    if (placement.rank == 0) {
       facts.coordinator_fd = front_->listener->fd();
       plan.inherited.push_back(front_->listener->fd());
     }
@@ -292,8 +292,8 @@ class LocalRanks final : public HostRanks {
     events_.push_back(event);
   }
 
-  [[nodiscard]] bool reads(const RankPlace& place) const {
-    return plan_.reader == kEveryRank || plan_.reader == place.rank;
+  [[nodiscard]] bool reads(const RankPlacement& placement) const {
+    return plan_.reader == kEveryRank || plan_.reader == placement.rank;
   }
 
   void hear_from(int index) {

@@ -21,7 +21,7 @@ std::vector<int> fill_slots(const std::vector<HostSlots>& hosts, int& ranks) {
   return counts;
 }
 
-/// One more for each host in turn, until all have a place.
+/// One more for each host in turn, until all ranks have one.
 void fill_beyond_slots(const std::vector<HostSlots>& hosts, std::vector<int>& counts, int ranks) {
   while (ranks > 0) {
     const int before = ranks;
@@ -39,18 +39,19 @@ void fill_beyond_slots(const std::vector<HostSlots>& hosts, std::vector<int>& co
   }
 }
 
-RankPlace place_of(const std::vector<int>& counts, std::size_t host, int local_rank, int first, int size) {
+RankPlacement placement_of(const std::vector<int>& counts, std::size_t host, int local_rank, int first,
+                           int size) {
   const auto has_one = [&](int count) { return count > local_rank; };
   const auto here = counts.begin() + static_cast<std::ptrdiff_t>(host);
-  RankPlace place;
-  place.rank = first + local_rank;
-  place.size = size;
-  place.local_rank = local_rank;
-  place.local_size = counts[host];
-  place.cross_rank = static_cast<int>(std::count_if(counts.begin(), here, has_one));
-  place.cross_size = static_cast<int>(std::count_if(counts.begin(), counts.end(), has_one));
-  place.host = static_cast<int>(std::count_if(counts.begin(), here, [](int count) { return count > 0; }));
-  return place;
+  RankPlacement placement;
+  placement.rank = first + local_rank;
+  placement.size = size;
+  placement.local_rank = local_rank;
+  placement.local_size = counts[host];
+  placement.cross_rank = static_cast<int>(std::count_if(counts.begin(), here, has_one));
+  placement.cross_size = static_cast<int>(std::count_if(counts.begin(), counts.end(), has_one));
+  placement.host = static_cast<int>(std::count_if(counts.begin(), here, [](int count) { return count > 0; }));
+  return placement;
 }
 
 }  // namespace
@@ -73,7 +74,7 @@ std::vector<HostShare> place(const std::vector<HostSlots>& hosts, int ranks, boo
     if (counts[i] == 0) continue;
     HostShare& share = shares.emplace_back(HostShare{hosts[i].host, {}});
     for (int local = 0; local < counts[i]; ++local)
-      share.places.push_back(place_of(counts, i, local, first, ranks));
+      share.placements.push_back(placement_of(counts, i, local, first, ranks));
     first += counts[i];
   }
   return shares;

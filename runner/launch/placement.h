@@ -8,8 +8,8 @@
 
 namespace hora::hrun {
 
-/// Where a rank stands among all ranks. A value.
-struct RankPlace {
+/// The numbers of a rank among all ranks, and its host. A value.
+struct RankPlacement {
   int rank = 0;
   int size = 1;
   int local_rank = 0;  ///< among the ranks of its host
@@ -17,16 +17,16 @@ struct RankPlace {
   int cross_rank = 0;  ///< of its host, among the hosts that have a rank with this local rank
   int cross_size = 1;
   int host = 0;  ///< its host, among those that have ranks
-  bool operator==(const RankPlace&) const = default;
+  bool operator==(const RankPlacement&) const = default;
 };
 
 /// The ranks of one host; they follow each other. A value.
 struct HostShare {
   std::string host;
-  std::vector<RankPlace> places;
+  std::vector<RankPlacement> placements;
 };
 
-/// Gives every rank a place, host by host; a host that gets none is left out. With more ranks than slots each
+/// Puts ranks on hosts, host by host; a host that gets none is left out. With more ranks than slots each
 /// host gets one more in turn, if `oversubscribe` allows that, and none more than its max_slots. Throws
 /// Error(invalid_argument) that says how many there are.
 [[nodiscard]] std::vector<HostShare> place(const std::vector<HostSlots>& hosts, int ranks,

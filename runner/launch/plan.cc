@@ -33,25 +33,25 @@ int take_number(Reader& in, std::uint64_t bound, const char* what) {
   return static_cast<int>(in.below(bound, what));
 }
 
-void put(Writer& out, const RankPlace& place) {
-  for (const int number : {place.size, place.rank, place.local_size, place.local_rank, place.cross_size,
-                           place.cross_rank, place.host})
+void put(Writer& out, const RankPlacement& placement) {
+  for (const int number : {placement.size, placement.rank, placement.local_size, placement.local_rank,
+                           placement.cross_size, placement.cross_rank, placement.host})
     put(out, number);
 }
 
-RankPlace take_place(Reader& in) {
+RankPlacement take_placement(Reader& in) {
   const auto below = [&](int bound, const char* what) {
     return take_number(in, static_cast<std::uint64_t>(bound), what);
   };
-  RankPlace place;
-  place.size = take_number(in, kMostRanks, "a number of ranks");
-  place.rank = below(place.size, "a rank");
-  place.local_size = below(place.size + 1, "a number of ranks of a host");
-  place.local_rank = below(place.local_size, "a rank of a host");
-  place.cross_size = below(place.size + 1, "a number of hosts");
-  place.cross_rank = below(place.cross_size, "a host");
-  place.host = below(place.size, "a host");
-  return place;
+  RankPlacement placement;
+  placement.size = take_number(in, kMostRanks, "a number of ranks");
+  placement.rank = below(placement.size, "a rank");
+  placement.local_size = below(placement.size + 1, "a number of ranks of a host");
+  placement.local_rank = below(placement.local_size, "a rank of a host");
+  placement.cross_size = below(placement.size + 1, "a number of hosts");
+  placement.cross_rank = below(placement.cross_size, "a host");
+  placement.host = below(placement.size, "a host");
+  return placement;
 }
 
 }  // namespace
@@ -74,8 +74,8 @@ Bytes encode(const HostPlan& plan) {
   put(out, plan.environment);
   out.string(plan.directory).string(plan.horovod_folder).string(plan.network);
   out.raw(std::as_bytes(std::span(plan.secret)));
-  put(out, static_cast<int>(plan.places.size()));
-  for (const auto& place : plan.places) put(out, place);
+  put(out, static_cast<int>(plan.placements.size()));
+  for (const auto& placement : plan.placements) put(out, placement);
   out.u8(static_cast<std::uint8_t>(plan.bind_to));
   for (const bool yes : {plan.alone, plan.terminal}) out.u8(yes ? 1 : 0);
   out.u8(static_cast<std::uint8_t>(plan.input));
@@ -86,7 +86,7 @@ Bytes encode(const HostPlan& plan) {
 }
 
 HostPlan decode_plan(std::span<const std::byte> bytes) {
-  constexpr std::size_t kPlaceNumbers = 7;
+  constexpr std::size_t kPlacementNumbers = 7;
   Reader in(bytes);
   HostPlan plan;
   plan.command = take_words(in);
@@ -97,8 +97,8 @@ HostPlan decode_plan(std::span<const std::byte> bytes) {
   const auto secret = in.raw(plan.secret.size());
   std::transform(secret.begin(), secret.end(), plan.secret.begin(),
                  [](std::byte byte) { return static_cast<unsigned char>(byte); });
-  plan.places.resize(in.count(kPlaceNumbers, "ranks"));
-  for (auto& place : plan.places) place = take_place(in);
+  plan.placements.resize(in.count(kPlacementNumbers, "ranks"));
+  for (auto& placement : plan.placements) placement = take_placement(in);
   plan.bind_to = in.enumerator<BindTo>(kBindTos, "what ranks are bound to");
   plan.alone = in.boolean();
   plan.terminal = in.boolean();
@@ -107,7 +107,7 @@ HostPlan decode_plan(std::span<const std::byte> bytes) {
   plan.window.rows = take_number(in, kMostWindow, "rows of a terminal");
   plan.window.columns = take_number(in, kMostWindow, "columns of a terminal");
   in.finish();
-  if (plan.command.empty() || plan.places.empty())
+  if (plan.command.empty() || plan.placements.empty())
     throw Error(Code::internal, "a plan without a program or without ranks");
   return plan;
 }

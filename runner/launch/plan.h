@@ -33,7 +33,7 @@ struct HostPlan {
   std::string horovod_folder;            ///< --horovod: see runner/horovod/horovod.h
   std::string network;                   ///< --network: see core/join/network.h
   Secret secret{};
-  std::vector<RankPlace> places;  ///< of this host's ranks, in order
+  std::vector<RankPlacement> placements;  ///< of this host's ranks, in order
   BindTo bind_to = BindTo::none;
   bool alone = true;      ///< no other host takes part
   bool terminal = false;  ///< hrun prints to a terminal

@@ -121,7 +121,7 @@ class RemoteRanks final : public HostRanks {
         deadline_(now + timeout),
         connection_(road_.command, now),
         channel_(connection_.channel),
-        boxes_(plan_.places.size() * 2) {}
+        boxes_(plan_.placements.size() * 2) {}
 
   ~RemoteRanks() override {
     if (exit_) return;
@@ -201,7 +201,7 @@ class RemoteRanks final : public HostRanks {
 
  private:
   [[nodiscard]] bool gone() const { return given_up_; }
-  [[nodiscard]] int ranks() const { return static_cast<int>(plan_.places.size()); }
+  [[nodiscard]] int ranks() const { return static_cast<int>(plan_.placements.size()); }
 
   /// Sends it to the agent at once, unless the host has been given up.
   void tell(Word word, std::span<const std::byte> body = {}) {

@@ -27,8 +27,8 @@ std::string JobLog::on(int host) const {
 
 std::string JobLog::describe_loss(int host, const Ending& why) const {
   const HostShare& lost = options_.shares[static_cast<std::size_t>(host)];
-  const int first = lost.places.front().rank;
-  const int last = lost.places.back().rank;
+  const int first = lost.placements.front().rank;
+  const int last = lost.placements.back().rank;
   return fmt::format("host {} is lost, and with it rank{} {}{}: {}", lost.host, last > first ? "s" : "",
                      first, last > first ? fmt::format(" to {}", last) : "", why.how);
 }

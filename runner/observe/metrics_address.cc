@@ -109,7 +109,7 @@ void MetricsSocket::listen_at_path(const std::string& path) {
   errno = why;
   if (!listens) fail(fmt::format("--metrics: cannot listen at {}", path));
   path_ = path;
-  place_ = fmt::format("{}{}", kUnix, path);
+  address_ = fmt::format("{}{}", kUnix, path);
 }
 
 void MetricsSocket::listen_on_loopback(const MetricsAddress& address) {
@@ -128,7 +128,7 @@ void MetricsSocket::listen_on_loopback(const MetricsAddress& address) {
   const bool listens = old ? listen_at(listener_.fd(), four) : listen_at(listener_.fd(), six);
   const std::string host = old ? "127.0.0.1" : "[::1]";
   if (!listens) fail(fmt::format("--metrics: cannot listen at {}:{}", host, address.port));
-  place_ = fmt::format("{}:{}", host, port_of(listener_));
+  address_ = fmt::format("{}:{}", host, port_of(listener_));
 }
 
 }  // namespace hora::hrun

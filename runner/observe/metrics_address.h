@@ -35,14 +35,14 @@ class MetricsSocket {
   /// To be taken once.
   [[nodiscard]] Descriptor take() { return std::move(listener_); }
   /// Where it listens: "127.0.0.1:9400", "unix:/path".
-  [[nodiscard]] const std::string& place() const { return place_; }
+  [[nodiscard]] const std::string& address() const { return address_; }
 
  private:
   void listen_at_path(const std::string& path);
   void listen_on_loopback(const MetricsAddress& address);
 
   std::string path_;  // to be removed
-  std::string place_;
+  std::string address_;
   Descriptor listener_;
 };
 

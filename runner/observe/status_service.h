@@ -32,7 +32,7 @@ class StatusService {
   void open(JobSocket socket);
   void open(const MetricsAddress& address);
   /// Where metrics are, once that is open.
-  [[nodiscard]] std::string metrics_place() const { return metrics_ ? metrics_->socket.place() : ""; }
+  [[nodiscard]] std::string metrics_address() const { return metrics_ ? metrics_->socket.address() : ""; }
 
   /// Adds what poll() has to wait for; and the time until when it may wait.
   void watch(std::vector<pollfd>& events) const;

@@ -32,8 +32,8 @@ bool StandardInput::reads(int rank) const { return reader_ && (*reader_ == kEver
 bool StandardInput::has_own_terminal() const { return terminal_ && shown_ && *reader_ != kEveryRank; }
 
 void StandardInput::go_into(HostPlan& plan, bool here) {
-  const bool any = std::any_of(plan.places.begin(), plan.places.end(),
-                               [&](const RankPlace& place) { return reads(place.rank); });
+  const bool any = std::any_of(plan.placements.begin(), plan.placements.end(),
+                               [&](const RankPlacement& placement) { return reads(placement.rank); });
   if (!any) return;
   plan.reader = *reader_;
   inherited_ = here && !terminal_ && *reader_ != kEveryRank;

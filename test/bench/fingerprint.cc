@@ -24,16 +24,16 @@
 namespace hora::bench {
 namespace {
 
-constexpr std::size_t kSlot = 256 << 10;
+constexpr std::size_t kBlockBytes = 256 << 10;
 constexpr int kRoundTrips = 1000;
-constexpr int kSlots = 20;
+constexpr int kBlocks = 20;
 constexpr int kTries = 25;  // a slow one says what else ran, not where the processors are
 
 /// Memory of both processes. One writes `ball`, the other `back`.
 struct Court {
   alignas(128) std::atomic<std::uint64_t> ball;
   alignas(128) std::atomic<std::uint64_t> back;
-  alignas(128) std::array<std::uint64_t, kSlot / sizeof(std::uint64_t)> slot;
+  alignas(128) std::array<std::uint64_t, kBlockBytes / sizeof(std::uint64_t)> block;
 };
 
 /// Yields at times, as both may have to share a processor.
@@ -43,7 +43,7 @@ void await(const std::atomic<std::uint64_t>& flag, std::uint64_t value) {
   }
 }
 
-void pin_to(std::size_t place) {
+void pin_to(std::size_t processor) {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
   std::vector<int> processors;
@@ -52,20 +52,20 @@ void pin_to(std::size_t place) {
   }
   cpu_set_t one;
   CPU_ZERO(&one);
-  CPU_SET(processors[place % processors.size()], &one);
+  CPU_SET(processors[processor % processors.size()], &one);
   sched_setaffinity(0, sizeof one, &one);
 }
 
-/// The other process: sends every ball back, and reads the slot when it is told that there is a new one.
+/// The other process: sends every ball back, and reads the block when it is told that there is a new one.
 void answer(Court& court) {
   std::uint64_t turn = 0;
   for (; turn < std::uint64_t{kTries} * kRoundTrips;) {
     await(court.ball, ++turn);
     court.back.store(turn, std::memory_order_release);
   }
-  for (const std::uint64_t end = turn + std::uint64_t{kTries} * kSlots; turn < end;) {
+  for (const std::uint64_t end = turn + std::uint64_t{kTries} * kBlocks; turn < end;) {
     await(court.ball, ++turn);
-    court.slot[0] = std::accumulate(court.slot.begin(), court.slot.end(), turn);
+    court.block[0] = std::accumulate(court.block.begin(), court.block.end(), turn);
     court.back.store(turn, std::memory_order_release);
   }
 }
@@ -92,14 +92,14 @@ void ask(Court& court) {
   const double round_trips = seconds_of([&] {
     for (int i = 0; i < kRoundTrips; ++i) serve();
   });
-  const double slots = seconds_of([&] {
-    for (int i = 0; i < kSlots; ++i) {
-      court.slot.fill(turn);
+  const double blocks = seconds_of([&] {
+    for (int i = 0; i < kBlocks; ++i) {
+      court.block.fill(turn);
       serve();
     }
   });
   fmt::print("{{\"round_trip_us\": {:.4f}, \"handoff_gbs\": {:.3f}}}\n", round_trips * 1e6 / kRoundTrips,
-             static_cast<double>(kSlot) * kSlots / slots / 1e9);
+             static_cast<double>(kBlockBytes) * kBlocks / blocks / 1e9);
 }
 
 }  // namespace

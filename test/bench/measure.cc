@@ -22,8 +22,8 @@ int iterations_for(const Options& options, std::size_t bytes) {
 
 /// That which this share of the values do not exceed.
 double quantile(std::vector<double> values, double share) {
-  const auto place = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size()));
-  const auto at = values.begin() + std::min(place, std::ssize(values) - 1);
+  const auto nth = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size()));
+  const auto at = values.begin() + std::min(nth, std::ssize(values) - 1);
   std::nth_element(values.begin(), at, values.end());
   return *at;
 }

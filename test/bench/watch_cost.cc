@@ -26,9 +26,9 @@ constexpr int kSteps = 25;
 
 /// That which a twentieth of the values are below.
 double low(std::vector<double>& values) {
-  const auto place = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 20);
-  std::nth_element(values.begin(), place, values.end());
-  return *place;
+  const auto nth = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 20);
+  std::nth_element(values.begin(), nth, values.end());
+  return *nth;
 }
 
 std::string name_of(std::size_t tensor) { return fmt::format("gradient.layer.{}.weight", tensor); }

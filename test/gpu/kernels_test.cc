@@ -24,7 +24,7 @@ constexpr std::array kFactors{1.0, 0.5, 1.0 / 3, -3.0, 1e-3};
 constexpr std::size_t kMost = std::size_t{1} << 16;  // bytes between the begins of two tensors, at least
 
 /// Where a tensor lies in both memories, in bytes, and how many elements it has. A value.
-struct Place {
+struct Offsets {
   std::size_t to;
   std::size_t from;
   std::size_t count;
@@ -53,36 +53,36 @@ class GpuStream : public testing::Test {
   }
 
   /// Tensors of sizes around those at which something changes, at all alignments.
-  std::vector<Place> places(std::size_t to_size, std::size_t from_size) {
-    std::vector<Place> places;
+  std::vector<Offsets> offsets(std::size_t to_size, std::size_t from_size) {
+    std::vector<Offsets> offsets;
     std::size_t begin = 0;
     for (const std::size_t count :
          {0, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100, 255, 1023, 1025, 4099}) {
       for (const std::size_t shift : {0, 1, 3, 4}) {
-        places.push_back({begin + shift * to_size, begin + (random_() % 9) * from_size, count});
+        offsets.push_back({begin + shift * to_size, begin + (random_() % 9) * from_size, count});
         begin += kMost;
       }
     }
-    return places;
+    return offsets;
   }
 
-  static std::vector<Move> moves(std::span<const Place> places, std::byte* to, const std::byte* from) {
+  static std::vector<Move> moves(std::span<const Offsets> offsets, std::byte* to, const std::byte* from) {
     std::vector<Move> moves;
-    for (const auto& place : places) moves.push_back({to + place.to, from + place.from, place.count});
+    for (const auto& one : offsets) moves.push_back({to + one.to, from + one.from, one.count});
     return moves;
   }
 
-  void expect_same_move(std::span<const Place> places, const Conversion& conversion) {
+  void expect_same_move(std::span<const Offsets> offsets, const Conversion& conversion) {
     std::size_t size = 64;
-    for (const auto& place : places) {
-      size = std::max({size, place.to + place.count * size_of(conversion.to) + 64,
-                       place.from + place.count * size_of(conversion.from) + 64});
+    for (const auto& one : offsets) {
+      size = std::max({size, one.to + one.count * size_of(conversion.to) + 64,
+                       one.from + one.count * size_of(conversion.from) + 64});
     }
     const bool copies = conversion.to == conversion.from && conversion.factor == 1.0;
     Mirror from(*gpu_, *stream_, copies ? random_bytes(size) : random_numbers(size, conversion.from));
     Mirror to(*gpu_, *stream_, random_bytes(size));  // what was there before must stay between tensors
-    host_->move(moves(places, to.host(), from.host()), conversion);
-    stream_->move(moves(places, to.gpu(), from.gpu()), conversion);
+    host_->move(moves(offsets, to.host(), from.host()), conversion);
+    stream_->move(moves(offsets, to.gpu(), from.gpu()), conversion);
     const auto got = to.read();
     EXPECT_EQ(first_difference(got, to.expected()), size) << fmt::format(
         "{} from {}, factor {}", name(conversion.to), name(conversion.from), conversion.factor);
@@ -114,7 +114,7 @@ TEST_F(GpuStream, ConvertsEveryFloatToEveryOtherAsTheHostDoes) {
   for (const auto to : kFloats) {
     for (const auto from : kFloats) {
       for (const double factor : kFactors)
-        expect_same_move(places(size_of(to), size_of(from)), {to, from, factor});
+        expect_same_move(offsets(size_of(to), size_of(from)), {to, from, factor});
     }
   }
 }
@@ -122,24 +122,24 @@ TEST_F(GpuStream, ConvertsEveryFloatToEveryOtherAsTheHostDoes) {
 TEST_F(GpuStream, CopiesElementsOfEveryDtypeAtEveryAlignment) {
   for (int i = 0; i < kDTypes; ++i) {
     const auto dtype = static_cast<DType>(i);
-    expect_same_move(places(size_of(dtype), size_of(dtype)), {dtype, dtype});
-    expect_same_move(places(1, 1), {dtype, dtype});  // not even aligned to their own size
+    expect_same_move(offsets(size_of(dtype), size_of(dtype)), {dtype, dtype});
+    expect_same_move(offsets(1, 1), {dtype, dtype});  // not even aligned to their own size
   }
 }
 
 TEST_F(GpuStream, MovesThousandsOfTensorsAndALargeOneAtOnce) {
-  std::vector<Place> places;
+  std::vector<Offsets> offsets;
   std::size_t begin = 0;
   for (int i = 0; i < 5000; ++i) {
     const std::size_t count = random_() % 40;
-    places.push_back({begin + random_() % 4 * 4, begin + random_() % 4 * 4, count});
+    offsets.push_back({begin + random_() % 4 * 4, begin + random_() % 4 * 4, count});
     begin += 256;
   }
-  places.insert(places.begin() + 2500, {begin + 4, begin + 8, 1'500'000});
+  offsets.insert(offsets.begin() + 2500, {begin + 4, begin + 8, 1'500'000});
   for (const auto& conversion :
        {Conversion{DType::float32, DType::float32}, Conversion{DType::float32, DType::float32, 0.125},
         Conversion{DType::float16, DType::float32, 1.0 / 3}}) {
-    expect_same_move(places, conversion);
+    expect_same_move(offsets, conversion);
   }
 }
 
@@ -148,9 +148,9 @@ TEST_F(GpuStream, MovesInPlace) {
        {Conversion{DType::float32, DType::float32, 0.3}, Conversion{DType::float16, DType::bfloat16, 3.0},
         Conversion{DType::bfloat16, DType::float16, 1.0}}) {
     Mirror both(*gpu_, *stream_, random_numbers(100'000, conversion.from));
-    const std::vector<Place> places{{0, 0, 1}, {256, 256, 17}, {1028, 1028, 20'000}};
-    host_->move(moves(places, both.host(), both.host()), conversion);
-    stream_->move(moves(places, both.gpu(), both.gpu()), conversion);
+    const std::vector<Offsets> offsets{{0, 0, 1}, {256, 256, 17}, {1028, 1028, 20'000}};
+    host_->move(moves(offsets, both.host(), both.host()), conversion);
+    stream_->move(moves(offsets, both.gpu(), both.gpu()), conversion);
     const auto got = both.read();
     EXPECT_EQ(got, both.expected());
   }

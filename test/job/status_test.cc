@@ -200,11 +200,12 @@ hrun::HttpResponse response_at(int port, const std::string& request) {
 TEST_F(Status, ServesMetricsAlsoWhileOthersAskSlowlyOrNonsense) {
   Launched launched(job(2, {"until", folder_ + "/stop"}, {"--metrics", "127.0.0.1:0", "--verbose"}));
   ASSERT_TRUE(launched.await_errors("this is job"));
-  std::smatch place;
+  std::smatch port_of_metrics;
   const std::string said = launched.errors();
-  ASSERT_TRUE(std::regex_search(said, place, std::regex("metrics are at 127\\.0\\.0\\.1:([0-9]+)\n")))
+  ASSERT_TRUE(
+      std::regex_search(said, port_of_metrics, std::regex("metrics are at 127\\.0\\.0\\.1:([0-9]+)\n")))
       << said;
-  const int port = std::stoi(place[1]);
+  const int port = std::stoi(port_of_metrics[1]);
   for (int step = 0; step < 5; ++step) ASSERT_TRUE(launched.await_output("step\n"));
   std::vector<Descriptor> slow;
   for (int i = 0; i < 8; ++i) slow.push_back(written_at(port, "GET /metr"));

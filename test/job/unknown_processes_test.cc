@@ -166,11 +166,11 @@ TEST_F(UnknownProcesses, CannotPutAPickleAnywhere) {
   EXPECT_GE(ports.size(), 8U) << "a listener for messages and one for data on each rank, at least";
   const std::string body = fmt::format("cos\nsystem\n(S'touch {}'\ntR.", path("owned"));
   for (const auto port : ports) {
-    for (const char* place : {"/worker_addresses/0", "/runfunc_result/0", "/kvstore/key"}) {
-      const std::string put =
-          fmt::format("PUT {} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{}", place, body.size(), body);
+    for (const char* target : {"/worker_addresses/0", "/runfunc_result/0", "/kvstore/key"}) {
+      const std::string put = fmt::format("PUT {} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{}",
+                                          target, body.size(), body);
       EXPECT_EQ(answer_to(port, put), "") << port;
-      const std::string get = fmt::format("GET {} HTTP/1.1\r\nHost: x\r\nPadding: {:060}\r\n\r\n", place, 0);
+      const std::string get = fmt::format("GET {} HTTP/1.1\r\nHost: x\r\nPadding: {:060}\r\n\r\n", target, 0);
       EXPECT_EQ(answer_to(port, get), "") << port;
     }
   }

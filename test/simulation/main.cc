@@ -9,8 +9,8 @@
 #include <cstdlib>
 
 int main(int count, char** words) {
-  const auto number = [&](int place, std::uint64_t otherwise) {
-    return count > place ? std::strtoull(words[place], nullptr, 10) : otherwise;
+  const auto number = [&](int index, std::uint64_t otherwise) {
+    return count > index ? std::strtoull(words[index], nullptr, 10) : otherwise;
   };
   const std::uint64_t seeds = number(1, 1000);
   const std::uint64_t first = number(2, 0);

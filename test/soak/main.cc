@@ -264,8 +264,8 @@ class Soak {
 }  // namespace hora
 
 int main(int count, char** words) {
-  const auto number = [&](int place, std::uint64_t otherwise) {
-    return count > place ? std::strtoull(words[place], nullptr, 10) : otherwise;
+  const auto number = [&](int index, std::uint64_t otherwise) {
+    return count > index ? std::strtoull(words[index], nullptr, 10) : otherwise;
   };
   hora::Soak soak(number(1, 1'000'000), number(2, 1));
   return soak.run() ? 0 : 1;

@@ -132,10 +132,10 @@ class DriversStream final : public CudaStream {
     table->factor = factor;
     table->sources = static_cast<std::uint32_t>(sources.size());
     std::transform(sources.begin(), sources.end(), table->from, address);
-    std::uint64_t places = table->to;
-    for (const void* source : sources) places |= address(source);
+    std::uint64_t addresses = table->to;
+    for (const void* source : sources) addresses |= address(source);
     const auto unit = static_cast<std::uint32_t>(kUnitBytes / size_of(dtype));
-    table->unit = places % kUnitBytes == 0 ? unit : 1;
+    table->unit = addresses % kUnitBytes == 0 ? unit : 1;
     const std::uint64_t threads = count / table->unit + count % table->unit;
     launch(kernels_->sum(dtype, large), static_cast<std::uint32_t>((threads - 1) / kThreads + 1),
            table.get());

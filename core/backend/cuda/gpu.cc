@@ -73,11 +73,11 @@ class DriversGpu final : public CudaGpu {
   }
 
   [[nodiscard]] std::uint64_t location() const override {
-    std::uint64_t place = 0;  // on the PCI bus
+    std::uint64_t address = 0;  // on the PCI bus
     for (const auto part : {CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
                             CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID})
-      place = place << kPciBits | static_cast<std::uint64_t>(context_->attribute(part));
-    return place;
+      address = address << kPciBits | static_cast<std::uint64_t>(context_->attribute(part));
+    return address;
   }
 
   void check(const void* data, const std::string& which) const override {

@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::array kNames{"f16", "bf16", "f32", "f64"};
 
-std::size_t place_of(DType dtype) {
+std::size_t index_of(DType dtype) {
   return static_cast<std::size_t>(dtype) - static_cast<std::size_t>(DType::float16);
 }
 
@@ -79,7 +79,7 @@ void KernelModule::find_all() {
   for (std::size_t to = 0; to < kFloats; ++to) {
     for (std::size_t from = 0; from < kFloats; ++from)
       move_[to][from] = find(fmt::format("hora_move_{}_{}", kNames[to], kNames[from]));
-    if (to != place_of(DType::float64)) sum_[to] = find(fmt::format("hora_sum_{}", kNames[to]));
+    if (to != index_of(DType::float64)) sum_[to] = find(fmt::format("hora_sum_{}", kNames[to]));
   }
 }
 
@@ -96,11 +96,11 @@ KernelModule::Pair KernelModule::find(const std::string& name) const {
 CUfunction KernelModule::copy(bool large) const { return copy_[large ? 1 : 0]; }
 
 CUfunction KernelModule::move(DType to, DType from, bool large) const {
-  return move_.at(place_of(to)).at(place_of(from))[large ? 1 : 0];
+  return move_.at(index_of(to)).at(index_of(from))[large ? 1 : 0];
 }
 
 CUfunction KernelModule::sum(DType dtype, bool large) const {
-  return sum_.at(place_of(dtype))[large ? 1 : 0];
+  return sum_.at(index_of(dtype))[large ? 1 : 0];
 }
 
 }  // namespace hora::cuda

@@ -67,7 +67,7 @@ class OwnCommunicator {
 };
 
 /// The ranks of this host, and, if there is a difference, the hosts' ranks with this number.
-void find_place(const OwnCommunicator& all, Membership& membership) {
+void find_host_ranks(const OwnCommunicator& all, Membership& membership) {
   MPI_Comm part = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(all.get(), MPI_COMM_TYPE_SHARED, membership.rank, MPI_INFO_NULL, &part),
             "MPI_Comm_split_type");
@@ -172,7 +172,7 @@ MpiBootstrap bootstrap_by_mpi(const Config& config, TimePoint deadline) {
   Membership& membership = bootstrap.membership;
   membership.rank = all.rank();
   membership.size = all.size();
-  find_place(all, membership);
+  find_host_ranks(all, membership);
   std::vector<std::byte> announced(kMostText);
   if (membership.rank == 0) announced = announce(config, membership);
   check_mpi(MPI_Bcast(announced.data(), static_cast<int>(announced.size()), MPI_BYTE, 0, all.get()),

@@ -70,10 +70,10 @@ void* open_given(const std::string& path) {
   return library;
 }
 
-void* open_first(const std::vector<std::string>& places) {
+void* open_first(const std::vector<std::string>& paths) {
   std::vector<std::string> reasons;
-  for (const auto& place : places) {
-    void* library = open_file(place);
+  for (const auto& path : paths) {
+    void* library = open_file(path);
     if (library != nullptr) return library;
     reasons.emplace_back(::dlerror());
   }
@@ -81,10 +81,10 @@ void* open_first(const std::vector<std::string>& places) {
               fmt::format("there is no NCCL here ({}): {}", fmt::join(reasons, "; "), kRemedy));
 }
 
-void* open_any(const std::string& path, const std::vector<std::string>& places) {
+void* open_any(const std::string& path, const std::vector<std::string>& paths) {
   const std::string loaded = loaded_nccl();
   if (!loaded.empty()) return open_loaded(loaded, path);
-  return path.empty() ? open_first(places) : open_given(path);
+  return path.empty() ? open_first(paths) : open_given(path);
 }
 
 std::string path_of(const void* function) {
@@ -115,14 +115,14 @@ void warn_of(const NcclLibrary& library) {
 
 }  // namespace
 
-std::vector<std::string> nccl_places(const std::string& packaged) {
+std::vector<std::string> nccl_paths(const std::string& packaged) {
   const auto own = std::filesystem::absolute(path_of(reinterpret_cast<const void*>(&open_nccl)));
   const auto beside = (own.parent_path() / "../nvidia/nccl/lib" / kFile).lexically_normal().string();
   return {packaged.empty() ? beside : packaged, kFile, std::string("/usr/local/cuda/lib64/") + kFile};
 }
 
-OpenNccl open_nccl(const std::string& path, const std::vector<std::string>& places) {
-  void* library = open_any(path, places);
+OpenNccl open_nccl(const std::string& path, const std::vector<std::string>& paths) {
+  void* library = open_any(path, paths);
   OpenNccl nccl;
   nccl.library.version = version_of(library);
   std::string missing;

@@ -92,12 +92,12 @@ struct OpenNccl {
 /// looks, and in CUDA's usual folder. The package comes first, because PyTorch needs its NCCL and is given
 /// another one if that has been loaded before. `packaged` is the file in it; empty: nobody has asked Python,
 /// and it is looked for among the packages that this library lies among.
-[[nodiscard]] std::vector<std::string> nccl_places(const std::string& packaged = {});
+[[nodiscard]] std::vector<std::string> nccl_paths(const std::string& packaged = {});
 
 /// The NCCL that this process has loaded, under whatever path; else the file `path`, if that is not empty;
-/// else the first of `places` that can be loaded. So there are never two in a process: if `path` is another
+/// else the first of `paths` that can be loaded. So there are never two in a process: if `path` is another
 /// one than is loaded it is not used, and a warning says so. The library stays loaded until the process ends.
 /// Throws Error(unavailable): where it looked and what was wrong there; that it is too old.
-[[nodiscard]] OpenNccl open_nccl(const std::string& path, const std::vector<std::string>& places);
+[[nodiscard]] OpenNccl open_nccl(const std::string& path, const std::vector<std::string>& paths);
 
 }  // namespace hora::nccl

@@ -15,9 +15,9 @@ namespace hora::nccl {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
-constexpr std::size_t kSlotBytes = 64;  // what lies elsewhere in memory has no slot
-constexpr int kSlotBits = 40;           // of a place in a piece of memory; above them is the piece's ordinal
-constexpr std::size_t kMostSlots = (std::size_t{1} << kSlotBits) - 2 * kSlotBytes;
+constexpr std::size_t kLineBytes = 64;  // data at other addresses has no symmetric address
+constexpr int kOffsetBits = 40;  // of an offset in an allocation; above them is the allocation's ordinal
+constexpr std::size_t kMostOffset = (std::size_t{1} << kOffsetBits) - 2 * kLineBytes;
 
 std::byte* allocate_with_nccl(const OpenNccl& nccl, const cuda::CudaGpu& gpu, std::size_t bytes) {
   void* data = nullptr;
@@ -63,14 +63,14 @@ NcclBlock::~NcclBlock() {
   gpu_->count_taken(-taken_);
 }
 
-std::shared_ptr<std::byte> NcclMemory::allocate(std::size_t bytes, bool slots) {
+std::shared_ptr<std::byte> NcclMemory::allocate(std::size_t bytes, bool symmetric) {
   const std::size_t taken = (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
-  if (slots) release_unwaited();
-  const auto block = std::make_shared<NcclBlock>(nccl_, gpu_, taken, slots);
+  if (symmetric) release_unwaited();
+  const auto block = std::make_shared<NcclBlock>(nccl_, gpu_, taken, symmetric);
   const std::lock_guard lock(mutex_);
-  places_[block->data()] = {block, block->bytes(), slots ? ++ordinal_ : 0};
+  allocations_[block->data()] = {block, block->bytes(), symmetric ? ++ordinal_ : 0};
   return {block->data(),
-          [block, slots, own = shared_from_this()](const std::byte*) { own->give_up(block, slots); }};
+          [block, symmetric, own = shared_from_this()](const std::byte*) { own->give_up(block, symmetric); }};
 }
 
 // Before the memory is unmapped, which is at once; only users' streams may still use it.
@@ -105,14 +105,14 @@ NcclMemory::~NcclMemory() {
   for (auto& block : unwaited_) keep_for_ever(std::move(block));
 }
 
-// The place goes before the memory: what is allocated next may lie there.
-void NcclMemory::give_up(const std::shared_ptr<NcclBlock>& block, bool slots) {
+// The entry goes before the memory: what is allocated next may lie there.
+void NcclMemory::give_up(const std::shared_ptr<NcclBlock>& block, bool symmetric) {
   {
     const std::lock_guard lock(mutex_);
-    places_.erase(block->data());
+    allocations_.erase(block->data());
   }
   if (abandoned_.load(std::memory_order_acquire)) return keep(block);
-  if (slots) {
+  if (symmetric) {
     std::unique_lock lock(mutex_);
     unwaited_.push_back(block);
     lock.unlock();
@@ -127,27 +127,28 @@ void NcclMemory::keep(std::shared_ptr<const void> memory) {
   kept_.push_back(std::move(memory));
 }
 
-std::map<const std::byte*, NcclMemory::Place>::const_iterator NcclMemory::place_of(const void* data) const {
+std::map<const std::byte*, NcclMemory::Allocation>::const_iterator NcclMemory::allocation_of(
+    const void* data) const {
   const auto* byte = static_cast<const std::byte*>(data);
-  auto next = places_.upper_bound(byte);
-  if (next == places_.begin()) return places_.end();
+  auto next = allocations_.upper_bound(byte);
+  if (next == allocations_.begin()) return allocations_.end();
   --next;
-  return byte < next->first + next->second.bytes ? next : places_.end();
+  return byte < next->first + next->second.bytes ? next : allocations_.end();
 }
 
 std::shared_ptr<NcclBlock> NcclMemory::find(const void* data) const {
   const std::lock_guard lock(mutex_);
-  const auto place = place_of(data);
-  return place == places_.end() ? nullptr : place->second.block.lock();
+  const auto found = allocation_of(data);
+  return found == allocations_.end() ? nullptr : found->second.block.lock();
 }
 
-std::uint64_t NcclMemory::slot(const void* data) const {
+std::uint64_t NcclMemory::symmetric_address(const void* data) const {
   const std::lock_guard lock(mutex_);
-  const auto place = place_of(data);
-  if (place == places_.end() || place->second.ordinal == 0) return 0;
-  const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(data) - place->first);
-  if (offset % kSlotBytes != 0 || place->second.bytes > kMostSlots) return 0;
-  return (place->second.ordinal << kSlotBits) + kSlotBytes + offset;
+  const auto found = allocation_of(data);
+  if (found == allocations_.end() || found->second.ordinal == 0) return 0;
+  const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(data) - found->first);
+  if (offset % kLineBytes != 0 || found->second.bytes > kMostOffset) return 0;
+  return (found->second.ordinal << kOffsetBits) + kLineBytes + offset;
 }
 
 }  // namespace hora::nccl

@@ -54,16 +54,18 @@ class NcclMemory : public std::enable_shared_from_this<NcclMemory> {
   NcclMemory(const NcclMemory&) = delete;
   NcclMemory& operator=(const NcclMemory&) = delete;
 
-  /// Zero-filled, aligned to 256 bytes. Throws Error(unavailable). With `slots` it is for users: what lies in
-  /// it has slots, and whoever gives it up waits for what is on any stream of the GPU, as for the driver's
-  /// own memory; where the driver does not let them wait, as during a capture, which that breaks off, the
-  /// next who asks for or gives up such memory does. Else it is for what is put on streams of lanes.
-  [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes, bool slots);
+  /// Zero-filled, aligned to 256 bytes. Throws Error(unavailable). With `symmetric` it is for users: what
+  /// lies in it has a symmetric address, and the thread that gives it up waits for what is on any stream of
+  /// the GPU, as for the driver's own memory; where the driver does not let them wait, as during a capture,
+  /// which that breaks off, the next who asks for or gives up such memory does. Else it is for what is put on
+  /// streams of lanes.
+  [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes, bool symmetric);
   /// The block that `data` lies in, as long as its user has it; else null.
   [[nodiscard]] std::shared_ptr<NcclBlock> find(const void* data) const;
-  /// Of two ranks that made the same calls of `allocate` with slots, equal for what is at the same place; of
-  /// neighbours in one piece, as far apart as they are; never so across pieces. 0: it has none.
-  [[nodiscard]] std::uint64_t slot(const void* data) const;
+  /// A number that is equal on two ranks for equal offsets in the same allocation, if both made the same
+  /// calls of `allocate` with `symmetric`. Within an allocation it grows with the address. Numbers of two
+  /// allocations are never neighbours. 0: `data` has none.
+  [[nodiscard]] std::uint64_t symmetric_address(const void* data) const;
   /// How often a user has gone: if it has not changed, no block is released that was not before.
   [[nodiscard]] std::uint64_t releases() const { return releases_.load(std::memory_order_acquire); }
 
@@ -73,24 +75,24 @@ class NcclMemory : public std::enable_shared_from_this<NcclMemory> {
   void keep(std::shared_ptr<const void> memory);
 
  private:
-  struct Place {
+  struct Allocation {
     std::weak_ptr<NcclBlock> block;
     std::size_t bytes = 0;
-    std::uint64_t ordinal = 0;  ///< 0: without slots
+    std::uint64_t ordinal = 0;  ///< 0: not symmetric
   };
 
   /// Its user has gone.
-  void give_up(const std::shared_ptr<NcclBlock>& block, bool slots);
+  void give_up(const std::shared_ptr<NcclBlock>& block, bool symmetric);
   /// False: the driver does not wait.
   [[nodiscard]] bool wait_for_all() const;
   void release_unwaited();
   /// Where `data` lies in; the map's end if nowhere. `mutex_` is held.
-  [[nodiscard]] std::map<const std::byte*, Place>::const_iterator place_of(const void* data) const;
+  [[nodiscard]] std::map<const std::byte*, Allocation>::const_iterator allocation_of(const void* data) const;
 
   std::shared_ptr<const OpenNccl> nccl_;
   std::shared_ptr<cuda::CudaGpu> gpu_;
   mutable std::mutex mutex_;
-  std::map<const std::byte*, Place> places_;
+  std::map<const std::byte*, Allocation> allocations_;
   std::uint64_t ordinal_ = 0;
   std::vector<std::shared_ptr<const void>> kept_;
   std::vector<std::shared_ptr<NcclBlock>> unwaited_;  ///< whose users have gone; streams may use them

@@ -42,7 +42,7 @@ class NcclCollective final : public Collective {
   NcclCollective(const NcclCollective&) = delete;
   NcclCollective& operator=(const NcclCollective&) = delete;
 
-  /// Without slots: it is called when a rank's engine needs it, in no order that other ranks keep to.
+  /// Not symmetric: it is called when a rank's engine needs it, in no order that other ranks keep to.
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
     return lane_->context().memory->allocate(bytes, false);
   }
@@ -80,9 +80,9 @@ class NcclCollective final : public Collective {
     lane_->begin();
     if (ranks_ == 1 || bytes == 0) return;
     UnregisteredCopies copies(*lane_, *communicator_);
-    void* place = copies.both(data, bytes);
+    void* buffer = copies.both(data, bytes);
     communicator_->run("ncclBroadcast", [&](ncclComm_t native) {
-      return nccl().broadcast(place, place, bytes, ncclUint8, root, native, stream());
+      return nccl().broadcast(buffer, buffer, bytes, ncclUint8, root, native, stream());
     });
     copies.end();
   }
@@ -108,13 +108,13 @@ class NcclCollective final : public Collective {
     lane_->begin();
     if (ranks_ > 1) exchange_all(input, output, bytes);
     const auto* kept = static_cast<const std::byte*>(input);
-    auto* place = static_cast<std::byte*>(output);
+    auto* block = static_cast<std::byte*>(output);
     for (std::size_t rank = 0; rank < rank_; ++rank) {
       kept += bytes[rank_ * ranks_ + rank];
-      place += bytes[rank * ranks_ + rank_];
+      block += bytes[rank * ranks_ + rank_];
     }
     const std::size_t own = bytes[rank_ * ranks_ + rank_];
-    if (own > 0) lane_->stream().copy(place, kept, own);
+    if (own > 0) lane_->stream().copy(block, kept, own);
   }
 
   void reducescatter(const void* input, void* output, std::span<const std::size_t> counts,

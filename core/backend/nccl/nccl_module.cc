@@ -56,7 +56,7 @@ std::shared_ptr<Gpu> open_gpu(int index) {
 NcclLibrary library(const std::string& named, const std::string& packaged) {
   const std::lock_guard lock(opened().mutex);
   auto& nccl = opened().nccl;
-  if (!nccl) nccl = std::make_shared<const OpenNccl>(open_nccl(named, nccl_places(packaged)));
+  if (!nccl) nccl = std::make_shared<const OpenNccl>(open_nccl(named, nccl_paths(packaged)));
   return nccl->library;
 }
 
@@ -101,11 +101,11 @@ std::shared_ptr<std::byte> allocate(const std::shared_ptr<Gpu>& gpu, std::size_t
   return memory->allocate(bytes, true);
 }
 
-std::uint64_t slot(const std::shared_ptr<Gpu>& gpu, const void* data) {
+std::uint64_t symmetric_address(const std::shared_ptr<Gpu>& gpu, const void* data) {
   std::unique_lock lock(opened().mutex);
   const auto memory = opened().memories[gpu->index()].lock();
   lock.unlock();
-  return memory ? memory->slot(data) : 0;
+  return memory ? memory->symmetric_address(data) : 0;
 }
 
 std::unique_ptr<NcclLane> make_lane(std::shared_ptr<Gpu> gpu, Stream& stream, const NcclOptions& options) {
@@ -121,8 +121,8 @@ std::unique_ptr<NcclLane> make_lane(std::shared_ptr<Gpu> gpu, Stream& stream, co
 
 extern "C" __attribute__((visibility("default"))) const hora::ModuleFace* hora_module() {
   static constexpr hora::NcclModule kFunctions{
-      hora::nccl::gpus,     hora::nccl::open_gpu, hora::nccl::library,  hora::nccl::make_id,
-      hora::nccl::allocate, hora::nccl::slot,     hora::nccl::make_lane};
+      hora::nccl::gpus,     hora::nccl::open_gpu,          hora::nccl::library,  hora::nccl::make_id,
+      hora::nccl::allocate, hora::nccl::symmetric_address, hora::nccl::make_lane};
   static constexpr hora::ModuleFace kFace{HORA_VERSION, &kFunctions};
   return &kFace;
 }

@@ -40,7 +40,7 @@ class UnregisteredCopies {
     std::size_t bytes = 0;
   };
   /// `data` itself, or new memory for a copy; `home`: where `end` copies it to, or null.
-  void* place_for(void* data, void* home, std::size_t bytes);
+  void* buffer_for(void* data, void* home, std::size_t bytes);
 
   LaneCommunicators& lane_;
   const Communicator& communicator_;

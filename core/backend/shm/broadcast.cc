@@ -21,7 +21,7 @@ void Broadcast::run(std::span<const std::span<std::byte>> pieces, int root) {
   for (const auto piece : pieces) pieces_.push_back({piece.data(), piece.data(), piece.size()});
   total_ = total_count(pieces_);
   open(root);
-  if (total_ <= kSlotBytes) return through_slot(root);
+  if (total_ <= kInlineBytes) return through_inline_buffer(root);
   rounds_.meet();
   if (!in_reach()) return through_stage(root);
   const std::size_t shared = share_begin(total_, 1, communicator_.size() - 1, communicator_.size());
@@ -50,10 +50,10 @@ bool Broadcast::in_reach() const {
   return true;
 }
 
-void Broadcast::through_slot(int root) {
-  if (communicator_.place() == root) fill(rounds_.slot(root), 0, total_);
+void Broadcast::through_inline_buffer(int root) {
+  if (communicator_.place() == root) fill(rounds_.inline_buffer(root), 0, total_);
   rounds_.meet();
-  if (communicator_.place() != root) empty(rounds_.slot(root), 0, total_);
+  if (communicator_.place() != root) empty(rounds_.inline_buffer(root), 0, total_);
 }
 
 /// All bytes before `end`.

@@ -14,7 +14,7 @@ namespace hora::shm {
 
 /// Brings pieces of memory, as they are on one rank, to all others.
 ///
-///  - Few bytes go through that rank's slot.
+///  - Few bytes go through that rank's inline buffer.
 ///  - Where all memory is in reach, they are copied straight to where they belong, and every rank copies as
 ///    much as every other one: a receiver takes all but the last share of the bytes, and the root brings
 ///    that to each.
@@ -36,7 +36,7 @@ class Broadcast {
  private:
   void open(int root);
   [[nodiscard]] bool in_reach() const;
-  void through_slot(int root);
+  void through_inline_buffer(int root);
   void take(int root, std::size_t end);
   void bring(std::size_t begin);
   void bring(const Segment& piece, std::size_t index, std::size_t begin, std::size_t bytes);

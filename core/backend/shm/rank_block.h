@@ -13,7 +13,7 @@ namespace hora::shm {
 
 inline constexpr std::size_t kFlagLine = 128;  // two cache lines: neighbours are fetched in pairs
 inline constexpr std::size_t kLocations = 2048;
-inline constexpr std::size_t kSlotBytes = 16 * 1024;
+inline constexpr std::size_t kInlineBytes = 16 * 1024;
 inline constexpr std::size_t kStageBytes = 1024 * 1024;
 
 /// Where a buffer lies: an offset in the arena, which all can reach, or an address in its owner's process. A
@@ -30,7 +30,7 @@ struct Mailbox {
   std::uint64_t call = 0;
   std::uint64_t bytes = 0;
   std::uint64_t detail = 0;     ///< dtype and operation, or root
-  std::uint64_t in_slot = 0;    ///< the input is in the slot; else at the places
+  std::uint64_t is_inline = 0;  ///< the input is in the inline buffer; else at `inputs`
   std::uint64_t direct = 0;     ///< rank 0's word counts: private memory does not travel through the stages
   std::uint64_t by_levels = 0;  ///< rank 0's word counts: elements move by way of near ranks' stages
   std::array<Location, kLocations> inputs;
@@ -41,8 +41,8 @@ struct Mailbox {
 /// `stage` where said so. All zeros at first, and trivially so, as the memory is shared and never
 /// constructed.
 ///
-/// The mailboxes and the slots alternate from call to call: whoever is still reading those of the last call
-/// is not disturbed by the next one, and nobody can be two calls behind.
+/// The mailboxes and the inline buffers alternate from call to call: whoever is still reading those of the
+/// last call is not disturbed by the next one, and nobody can be two calls behind.
 struct RankBlock {
   VotePart roll;
   alignas(kFlagLine) std::atomic<std::uint64_t> arrived;  ///< how many phases this rank has reached
@@ -53,7 +53,7 @@ struct RankBlock {
   std::atomic<std::uint32_t> gone;                           ///< this rank has left for good (write_guard.h)
   alignas(kFlagLine) std::atomic<std::uint32_t> writing;     ///< this rank is writing to others' buffers
   alignas(kFlagLine) std::array<Mailbox, 2> mailboxes;
-  alignas(kFlagLine) std::array<std::array<std::byte, kSlotBytes>, 2> slots;
+  alignas(kFlagLine) std::array<std::array<std::byte, kInlineBytes>, 2> inline_buffers;
   alignas(4096) std::array<std::byte, kStageBytes> stage;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&

@@ -18,11 +18,11 @@ class Rounds {
  public:
   explicit Rounds(const Communicator& communicator) : communicator_(communicator), bell_(communicator) {}
 
-  /// Begins a call: until `meet` this rank's mailbox and slot are its own. All ranks give the same. Throws
-  /// the abort.
+  /// Begins a call: until `meet` this rank's mailbox and inline buffer are its own. All ranks give the same.
+  /// Throws the abort.
   Mailbox& open(Call call, std::uint64_t bytes, std::uint64_t detail);
-  /// All have opened the same call; their mailboxes and slots can be read. Throws Error(internal) that names
-  /// the ranks if they have not, and Error with the status of an abort.
+  /// All have opened the same call; their mailboxes and inline buffers can be read. Throws Error(internal)
+  /// that names the ranks if they have not, and Error with the status of an abort.
   void meet();
   /// All ranks have got here. Throws Error with the status of an abort.
   void phase();
@@ -35,8 +35,8 @@ class Rounds {
   [[nodiscard]] Mailbox& mailbox(int place) const {
     return communicator_.block(place).mailboxes[sequence_ % 2];
   }
-  [[nodiscard]] std::byte* slot(int place) const {
-    return communicator_.block(place).slots[sequence_ % 2].data();
+  [[nodiscard]] std::byte* inline_buffer(int place) const {
+    return communicator_.block(place).inline_buffers[sequence_ % 2].data();
   }
   [[nodiscard]] std::byte* stage(int place) const { return communicator_.block(place).stage.data(); }
 

@@ -24,9 +24,9 @@ namespace hora::shm {
 namespace {
 
 constexpr std::size_t kPackBelow = 64 * 1024;
-// Up to where slots are worth it: with one synchronisation instead of two, but a copy into lines that others
-// have read. For buffers in the arena, for private ones, and up to a whole slot when synchronisations cost
-// most.
+// Up to where inline buffers are worth it: with one synchronisation instead of two, but a copy into lines
+// that others have read. For buffers in the arena, for private ones, and up to a whole inline buffer when
+// synchronisations cost most.
 constexpr std::size_t kOneShotBytes = 512;
 constexpr std::size_t kPrivateOneShotBytes = 2048;
 // From where on more phases may be worth what does not travel between caches and sockets then.
@@ -35,8 +35,8 @@ constexpr std::size_t kScratchBytes = 256 * 1024;  // of each rank's private mem
 
 /// There are three ways to move bytes, chosen alike on all ranks because all see all mailboxes:
 ///
-///  - slots: a few bytes are copied into the own slot before the ranks meet, and read by all after it. There
-///    is no second phase, as slots and mailboxes alternate (rank_block.h).
+///  - inline: a few bytes are copied into the own inline buffer before the ranks meet, and read by all after
+///    it. There is no second phase, as inline buffers and mailboxes alternate (rank_block.h).
 ///  - direct: every rank reads and writes the buffers of all, in the arena by loads and stores, private ones
 ///    through PeerMemory. Allreduce by write-all (write_all.h); or, in the arena, level by level
 ///    (write_by_levels.h), where some ranks are nearer to each other than others and rank 0 finds that to be
@@ -218,14 +218,15 @@ class ShmCollective final : public Collective {
     }
     own.direct = private_way_.way(bytes);
     own.by_levels = level_way_.way(bytes);
-    own.in_slot = bytes <= most_in_slot(in_arena) ? 1 : 0;
-    if (own.in_slot != 0) gather(rounds_.slot(communicator_.place()), segments, size_of(reduction.dtype));
+    own.is_inline = bytes <= most_inline(in_arena) ? 1 : 0;
+    if (own.is_inline != 0)
+      gather(rounds_.inline_buffer(communicator_.place()), segments, size_of(reduction.dtype));
     rounds_.meet();
-    int in_slot = 0;
+    int inlined = 0;
     for (int place = 0; place < communicator_.size(); ++place)
-      in_slot += rounds_.mailbox(place).in_slot != 0 ? 1 : 0;
-    if (in_slot == communicator_.size()) return allreduce_in_slots(segments, reduction);
-    if (in_slot > 0) return allreduce_mixed(segments, reduction);
+      inlined += rounds_.mailbox(place).is_inline != 0 ? 1 : 0;
+    if (inlined == communicator_.size()) return allreduce_inline(segments, reduction);
+    if (inlined > 0) return allreduce_mixed(segments, reduction);
     if (all_in_arena(segments.size(), {&Mailbox::inputs, &Mailbox::outputs})) {
       return allreduce_in_arena(segments, reduction, bytes);
     }
@@ -261,8 +262,8 @@ class ShmCollective final : public Collective {
     private_way_.note(direct ? 1 : 0, bytes, Clock::now() - start);
   }
 
-  [[nodiscard]] std::size_t most_in_slot(bool in_arena) const {
-    if (rounds_.crowded()) return kSlotBytes;
+  [[nodiscard]] std::size_t most_inline(bool in_arena) const {
+    if (rounds_.crowded()) return kInlineBytes;
     return in_arena ? kOneShotBytes : kPrivateOneShotBytes;
   }
 
@@ -274,30 +275,31 @@ class ShmCollective final : public Collective {
     }
   }
 
-  void allreduce_in_slots(std::span<const Segment> segments, const Reduction& reduction) {
+  void allreduce_inline(std::span<const Segment> segments, const Reduction& reduction) {
     inputs_.resize(static_cast<std::size_t>(communicator_.size()));
     std::size_t begin = 0;
     for (const auto& segment : segments) {
       for (int place = 0; place < communicator_.size(); ++place)
-        inputs_[static_cast<std::size_t>(place)] = rounds_.slot(place) + begin;
+        inputs_[static_cast<std::size_t>(place)] = rounds_.inline_buffer(place) + begin;
       sums_.reduce(inputs_, {&segment.output, 1}, segment.count, reduction);
       begin += segment.count * size_of(reduction.dtype);
     }
   }
 
-  /// Few bytes, on some ranks in the slot and on others in the arena: each rank reduces all of it for itself,
-  /// but keeps the result aside until nobody reads the inputs any more, as outputs may be inputs.
+  /// Few bytes, on some ranks in the inline buffer and on others in the arena: each rank reduces all of it
+  /// for itself, but keeps the result aside until nobody reads the inputs any more, as outputs may be inputs.
   void allreduce_mixed(std::span<const Segment> segments, const Reduction& reduction) {
     const std::size_t each = size_of(reduction.dtype);
-    alignas(64) std::array<std::byte, kSlotBytes> results;
+    alignas(64) std::array<std::byte, kInlineBytes> results;
     inputs_.resize(static_cast<std::size_t>(communicator_.size()));
     std::size_t begin = 0;
     for (std::size_t i = 0; i < segments.size(); ++i) {
       const std::size_t bytes = segments[i].count * each;
       for (int place = 0; place < communicator_.size(); ++place) {
         const Mailbox& box = rounds_.mailbox(place);
-        inputs_[static_cast<std::size_t>(place)] =
-            box.in_slot != 0 ? rounds_.slot(place) + begin : access_.local(place, box.inputs[i], 0, bytes);
+        inputs_[static_cast<std::size_t>(place)] = box.is_inline != 0
+                                                       ? rounds_.inline_buffer(place) + begin
+                                                       : access_.local(place, box.inputs[i], 0, bytes);
       }
       void* result = results.data() + begin;
       sums_.reduce(inputs_, {&result, 1}, segments[i].count, reduction);
@@ -321,13 +323,13 @@ class ShmCollective final : public Collective {
     const auto detail =
         static_cast<std::uint64_t>(reduction.dtype) << 8 | static_cast<std::uint64_t>(reduction.op);
     rounds_.open(Call::reducescatter, bytes, detail).inputs[0] = access_.locate(whole.input);
-    const bool small = bytes <= kSlotBytes;
-    if (small && bytes > 0) std::memcpy(rounds_.slot(communicator_.place()), whole.input, bytes);
+    const bool small = bytes <= kInlineBytes;
+    if (small && bytes > 0) std::memcpy(rounds_.inline_buffer(communicator_.place()), whole.input, bytes);
     rounds_.meet();
     inputs_.resize(static_cast<std::size_t>(communicator_.size()));
     if (small) {
       for (int place = 0; place < communicator_.size(); ++place)
-        inputs_[static_cast<std::size_t>(place)] = rounds_.slot(place) + begin * each;
+        inputs_[static_cast<std::size_t>(place)] = rounds_.inline_buffer(place) + begin * each;
       return sums_.reduce(inputs_, {&whole.output, 1}, end - begin, reduction);
     }
     if (!access_.everything() && !all_in_arena(1, {&Mailbox::inputs}))

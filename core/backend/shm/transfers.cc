@@ -10,12 +10,12 @@ void Transfers::run(const Agreed& agreed, const void* offer, std::size_t bytes, 
   constexpr Location kNothing{0, 1};
   Mailbox& own = rounds_.open(agreed.call, agreed.total, agreed.detail);
   own.inputs[0] = bytes > 0 ? access_.locate(offer) : kNothing;
-  const bool small = agreed.most <= kSlotBytes;
-  if (small && bytes > 0) std::memcpy(rounds_.slot(communicator_.place()), offer, bytes);
+  const bool small = agreed.most <= kInlineBytes;
+  if (small && bytes > 0) std::memcpy(rounds_.inline_buffer(communicator_.place()), offer, bytes);
   rounds_.meet();
   if (small) {
     for (const auto& take : takes) {
-      if (take.bytes > 0) std::memcpy(take.to, rounds_.slot(take.from) + take.begin, take.bytes);
+      if (take.bytes > 0) std::memcpy(take.to, rounds_.inline_buffer(take.from) + take.begin, take.bytes);
     }
     return;
   }

@@ -19,7 +19,7 @@ struct Take {
 };
 
 /// Moves bytes as they are: every rank offers a buffer, and takes what it wants of the others'. Small ones
-/// through the slots, what is in reach directly, the rest through the stages. *Engine only.*
+/// through the inline buffers, what is in reach directly, the rest through the stages. *Engine only.*
 class Transfers {
  public:
   Transfers(Communicator communicator, Rounds& rounds, RemoteAccess& access, FastestCopy& fastest_copy)

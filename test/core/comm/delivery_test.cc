@@ -42,7 +42,7 @@ TEST(Delivery, TellsWhatWasFoundWhetherItIsWantedOrNot) {
   EXPECT_EQ(told, Status{});
   EXPECT_EQ(found, envelope);
   EXPECT_EQ(output, values);
-  wanted.place = [](const Envelope&) -> void* { throw Error(Code::mismatch, "no"); };
+  wanted.memory_for = [](const Envelope&) -> void* { throw Error(Code::mismatch, "no"); };
   found.reset();
   deliver(wanted, envelope, values.data());
   EXPECT_EQ(told, (Status{Code::mismatch, "no"}));

@@ -22,7 +22,7 @@ TEST(TellWhere, SaysWhereEveryRankListens) {
     const Address own = local_address(address_books[rank].listener.fd());
     EXPECT_EQ(own.host, "127.0.0.1") << "no other host need be able to connect";
     for (const auto& address_book : address_books)
-      EXPECT_EQ(address_book.places.at(rank), std::vector<Address>{own});
+      EXPECT_EQ(address_book.addresses.at(rank), std::vector<Address>{own});
   }
 }
 

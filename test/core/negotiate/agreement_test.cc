@@ -78,14 +78,15 @@ TEST(Agree, NamesDtypesReductionsRootsFactorsAndWires) {
       agree_on({shaped({3}), other}).status.message.find("device differs between ranks: CPU on rank 0, GPU"),
       std::string::npos);
   other = shaped({3});
-  other.slot = 128;
-  EXPECT_EQ(agree_on({other, other}).request.slot, 128u);
-  EXPECT_EQ(agree_on({shaped({3}), other}).request.slot, 0u) << "where it lies is no reason to fail";
+  other.symmetric_address = 128;
+  EXPECT_EQ(agree_on({other, other}).request.symmetric_address, 128u);
+  EXPECT_EQ(agree_on({shaped({3}), other}).request.symmetric_address, 0u)
+      << "where it lies is no reason to fail";
   auto padded = other;
   padded.padded = true;
   EXPECT_TRUE(agree_on({padded, padded}).request.padded);
   EXPECT_FALSE(agree_on({padded, other}).request.padded) << "nor is what lies behind it";
-  EXPECT_EQ(agree_on({padded, other}).request.slot, 128u);
+  EXPECT_EQ(agree_on({padded, other}).request.symmetric_address, 128u);
   other = shaped({3});
   other.wire = DType::bfloat16;
   EXPECT_NE(agree_on({shaped({3}), other}).status.message.find("wire dtype differs"), std::string::npos);
@@ -225,9 +226,9 @@ TEST(Agree, NamesGroupsOfOperationsThatDiffer) {
 
 TEST(StandIn, LiesElsewhere) {
   auto like = shaped({3});
-  like.slot = 128;
-  EXPECT_EQ(stand_in(like)->slot, 0u);
-  EXPECT_EQ(agree_on({like, *stand_in(like)}).request.slot, 0u) << "so all pack";
+  like.symmetric_address = 128;
+  EXPECT_EQ(stand_in(like)->symmetric_address, 0u);
+  EXPECT_EQ(agree_on({like, *stand_in(like)}).request.symmetric_address, 0u) << "so all pack";
 }
 
 TEST(StandIn, IsAbsentFromReductionsAndBringsNoRows) {

@@ -132,7 +132,7 @@ def process_sets(rank: int, size: int) -> None:
     hvd.remove_process_set(last)
 
 
-def slots(rank: int, size: int) -> None:
+def symmetric_tensors(rank: int, size: int) -> None:
     """Tensors that lie in memory of Hora's, as gradients do: reduced where they lie."""
     from hora import _job
     from hora.torch._ops import devices
@@ -143,7 +143,7 @@ def slots(rank: int, size: int) -> None:
         for i, tensor in enumerate(tensors):
             tensor.fill_(float(i + rank + step))
         handles = [
-            hvd.allreduce_async_(tensor, op=hvd.Sum, name=f"slot{i}") for i, tensor in enumerate(tensors)
+            hvd.allreduce_async_(tensor, op=hvd.Sum, name=f"symmetric{i}") for i, tensor in enumerate(tensors)
         ]
         for i, handle in enumerate(handles):
             result = hvd.synchronize(handle)
@@ -236,7 +236,7 @@ def main() -> None:
         "16-bit wire and factors": lambda: compressed(rank, size),
         "CPU and GPU side by side": lambda: side_by_side(rank, size),
         "process sets": lambda: process_sets(rank, size),
-        "tensors in Hora's memory": lambda: slots(rank, size),
+        "tensors in Hora's memory": lambda: symmetric_tensors(rank, size),
         "order between streams": lambda: streams(rank, size),
         "capture into a graph is refused": captured,
         "a GPU that is not there is refused": wrong_devices,

@@ -109,7 +109,7 @@ TEST(ParseOptions, HandsMpirunNoAddressThatItWouldTakeForAName) {
 
 TEST(ParseOptions, StartsMoreRanksThanSlotsWhereThatIsWanted) {
   EXPECT_EQ(
-      accepted({"-H", "localhost:2", "-np", "5", "--oversubscribe", "true"}).shares.front().places.size(),
+      accepted({"-H", "localhost:2", "-np", "5", "--oversubscribe", "true"}).shares.front().placements.size(),
       5u);
 }
 

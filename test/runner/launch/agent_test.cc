@@ -69,7 +69,7 @@ class Agent : public testing::Test {
     HostPlan plan;
     plan.command = {"/bin/sh", "-c", script};
     plan.environment = {"PATH=/usr/bin:/bin"};
-    plan.places = place({{"here", 1}}, 1, false).front().places;
+    plan.placements = place({{"here", 1}}, 1, false).front().placements;
     channel_->send(Word::plan, encode(plan));
     await(Word::ready);
     channel_->send(Word::start, encode(RendezvousPoint{}));

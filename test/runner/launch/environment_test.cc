@@ -15,7 +15,7 @@ using testing::StartsWith;
 
 TEST(RankEnvironment, TellsTheRankWhoItIs) {
   RankFacts facts;
-  facts.place = {1, 3, 1, 3, 0, 1, 0};
+  facts.placement = {1, 3, 1, 3, 0, 1, 0};
   facts.coordinator = "127.0.0.1:4000";
   facts.secret_fd = 7;
   facts.news_fd = 8;
@@ -41,7 +41,7 @@ TEST(RankEnvironment, ForgetsAnOuterJob) {
 
 TEST(RankEnvironment, TellsTheRankWhoItIsAsTorchrunDoes) {
   RankFacts facts;
-  facts.place = {1, 3, 1, 3, 0, 1, 0};
+  facts.placement = {1, 3, 1, 3, 0, 1, 0};
   facts.master_port = 4001;
   const auto settings = rank_environment({}, "", facts);
   for (const char* expected : {"RANK=1", "WORLD_SIZE=3", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=3", "GROUP_RANK=0",
@@ -85,7 +85,7 @@ TEST(RankEnvironment, TheUsersChoicesCount) {
 
 TEST(RankEnvironment, SpeaksHorovodWhereThatIsWanted) {
   RankFacts facts;
-  facts.place = {1, 3, 1, 3, 0, 1, 0};
+  facts.placement = {1, 3, 1, 3, 0, 1, 0};
   const std::vector<std::string> inherited{"HOROVOD_RANK=9", "PYTHONPATH=/mine", "HOROVOD_LOG_LEVEL=info"};
   EXPECT_THAT(rank_environment(inherited, "", facts), Contains("HOROVOD_RANK=9"));
 
@@ -102,7 +102,7 @@ TEST(RankEnvironment, SpeaksHorovodWhereThatIsWanted) {
 
 TEST(RankEnvironment, TellsTheRankWhereItStandsAmongHosts) {
   RankFacts facts;
-  facts.place = {4, 5, 1, 2, 0, 1, 2};
+  facts.placement = {4, 5, 1, 2, 0, 1, 2};
   facts.coordinator = "10.0.0.1:4000,[fd00::1]:4000,a:4000";
   facts.master_address = "10.0.0.1";
   facts.master_port = 4001;

@@ -22,7 +22,7 @@ HostPlan shell(int ranks, const std::string& script) {
   HostPlan plan;
   plan.command = {"/bin/sh", "-c", script};
   plan.environment = {"PATH=/usr/bin:/bin", "COLOUR=red"};
-  plan.places = place({{"here", ranks}}, ranks, false).front().places;
+  plan.placements = place({{"here", ranks}}, ranks, false).front().placements;
   return plan;
 }
 

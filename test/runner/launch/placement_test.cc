@@ -22,7 +22,7 @@ std::string described(const std::vector<HostShare>& shares) {
   std::string text;
   for (const auto& share : shares) {
     text += (text.empty() ? "" : "; ") + share.host + ":";
-    for (const auto& place : share.places) text += " " + std::to_string(place.rank);
+    for (const auto& placement : share.placements) text += " " + std::to_string(placement.rank);
   }
   return text;
 }
@@ -30,16 +30,16 @@ std::string described(const std::vector<HostShare>& shares) {
 TEST(Place, FillsTheSlotsOfOneHostAfterTheOther) {
   const auto shares = place({{"a", 2}, {"b", 3}, {"c", 4}}, 4, false);
   EXPECT_EQ(described(shares), "a: 0 1; b: 2 3");
-  EXPECT_EQ(shares[1].places[1], (RankPlace{3, 4, 1, 2, 1, 2, 1}));
+  EXPECT_EQ(shares[1].placements[1], (RankPlacement{3, 4, 1, 2, 1, 2, 1}));
 }
 
 TEST(Place, CountsHostsByLocalRankWhereSlotsDiffer) {
   const auto shares = place({{"a", 1}, {"b", 3}, {"c", 2}}, 6, false);
-  EXPECT_EQ(shares[0].places[0], (RankPlace{0, 6, 0, 1, 0, 3, 0}));
-  EXPECT_EQ(shares[1].places[0], (RankPlace{1, 6, 0, 3, 1, 3, 1}));
-  EXPECT_EQ(shares[1].places[1], (RankPlace{2, 6, 1, 3, 0, 2, 1}));
-  EXPECT_EQ(shares[1].places[2], (RankPlace{3, 6, 2, 3, 0, 1, 1}));
-  EXPECT_EQ(shares[2].places[1], (RankPlace{5, 6, 1, 2, 1, 2, 2}));
+  EXPECT_EQ(shares[0].placements[0], (RankPlacement{0, 6, 0, 1, 0, 3, 0}));
+  EXPECT_EQ(shares[1].placements[0], (RankPlacement{1, 6, 0, 3, 1, 3, 1}));
+  EXPECT_EQ(shares[1].placements[1], (RankPlacement{2, 6, 1, 3, 0, 2, 1}));
+  EXPECT_EQ(shares[1].placements[2], (RankPlacement{3, 6, 2, 3, 0, 1, 1}));
+  EXPECT_EQ(shares[2].placements[1], (RankPlacement{5, 6, 1, 2, 1, 2, 2}));
 }
 
 TEST(Place, SaysHowManySlotsThereAre) {

@@ -14,7 +14,7 @@ HostPlan some_plan() {
   plan.horovod_folder = "/hora";
   plan.network = "eth0";
   plan.secret.fill(7);
-  plan.places = place({{"a", 1}, {"b", 2}}, 3, false)[1].places;
+  plan.placements = place({{"a", 1}, {"b", 2}}, 3, false)[1].placements;
   plan.bind_to = BindTo::numa;
   plan.alone = false;
   plan.input = InputKind::terminal;
@@ -32,7 +32,7 @@ TEST(HostPlan, TravelsAsBytes) {
   EXPECT_EQ(read.horovod_folder, plan.horovod_folder);
   EXPECT_EQ(read.network, plan.network);
   EXPECT_EQ(read.secret, plan.secret);
-  EXPECT_EQ(read.places, plan.places);
+  EXPECT_EQ(read.placements, plan.placements);
   EXPECT_EQ(read.bind_to, BindTo::numa);
   EXPECT_FALSE(read.alone);
   EXPECT_FALSE(read.terminal);
@@ -52,10 +52,10 @@ TEST(HostPlan, IsRefusedWithoutAProgramOrRanks) {
   plan.command.clear();
   EXPECT_THROW(static_cast<void>(decode_plan(encode(plan))), Error);
   plan = some_plan();
-  plan.places.clear();
+  plan.placements.clear();
   EXPECT_THROW(static_cast<void>(decode_plan(encode(plan))), Error);
   plan = some_plan();
-  plan.places.front().rank = 3;
+  plan.placements.front().rank = 3;
   EXPECT_THROW(static_cast<void>(decode_plan(encode(plan))), Error) << "of three";
 }
 

@@ -39,7 +39,7 @@ HostPlan shell(int ranks, const std::string& script) {
   plan.command = {"/bin/sh", "-c", script};
   plan.environment = {"PATH=/usr/bin:/bin", "COLOUR=red"};
   plan.directory = "/usr";
-  plan.places = place({{"here", ranks}}, ranks, false).front().places;
+  plan.placements = place({{"here", ranks}}, ranks, false).front().placements;
   plan.alone = false;
   return plan;
 }

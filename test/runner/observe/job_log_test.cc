@@ -15,11 +15,11 @@ struct Logged {
     options.shares = place(hosts, options.ranks, false);
     options.verbose = verbose;
     for (const auto& share : options.shares) {
-      for (const auto& place : share.places) {
+      for (const auto& placement : share.placements) {
         RankSummary& rank = summary.ranks.emplace_back();
-        rank.rank = place.rank;
+        rank.rank = placement.rank;
         rank.host = share.host;
-        rank.pid = 100 + place.rank;
+        rank.pid = 100 + placement.rank;
       }
     }
   }

@@ -51,8 +51,8 @@ TEST(MetricsAddress, IsRefusedWithWhatIsAccepted) {
 
 TEST(MetricsSocket, ListensOnLoopbackOnly) {
   MetricsSocket socket({"", "127.0.0.1", 0});
-  EXPECT_TRUE(socket.place().starts_with("127.0.0.1:"));
-  const int port = std::stoi(socket.place().substr(10));
+  EXPECT_TRUE(socket.address().starts_with("127.0.0.1:"));
+  const int port = std::stoi(socket.address().substr(10));
   EXPECT_GT(port, 0);
   EXPECT_THROW(MetricsSocket({"", "127.0.0.1", static_cast<std::uint16_t>(port)}), Error) << "it is taken";
 }
@@ -62,7 +62,7 @@ TEST(MetricsSocket, OfAPathIsForThisUserAndGoesWithIt) {
       std::filesystem::path(testing::TempDir()) / ("hora-metrics-" + std::to_string(::getpid()));
   {
     const MetricsSocket socket({path});
-    EXPECT_EQ(socket.place(), "unix:" + path.string());
+    EXPECT_EQ(socket.address(), "unix:" + path.string());
     struct stat found{};
     ASSERT_EQ(::stat(path.c_str(), &found), 0);
     EXPECT_EQ(found.st_mode & 0777, 0600u);

@@ -205,7 +205,7 @@ TEST(StatusService, GiveMetricsAndNothingElseWhereMetricsAre) {
   const auto path =
       std::filesystem::path(testing::TempDir()) / ("hora-metrics-of-" + std::to_string(::getpid()));
   job.status_service->open(MetricsAddress{path});
-  EXPECT_EQ(job.status_service->metrics_place(), "unix:" + path.string());
+  EXPECT_EQ(job.status_service->metrics_address(), "unix:" + path.string());
   const auto ask = [&](const HttpRequest& request) {
     const Descriptor visitor = connect_to_job(path);
     const std::string text = encode(request);

@@ -62,8 +62,8 @@ class TreeLinkSearch {
         absent_(position_.children) {
     if (position_.parent == 0) return;
     const Hello hello{Role::tree_link, rank_, size_, position_.parent};
-    const auto& places = address_book.places[static_cast<std::size_t>(position_.parent)];
-    parent_.emplace(world.membership.secret, hello, places, Clock::now());
+    const auto& addresses = address_book.addresses[static_cast<std::size_t>(position_.parent)];
+    parent_.emplace(world.membership.secret, hello, addresses, Clock::now());
   }
 
   void run() {

@@ -21,9 +21,9 @@ class Lap {
         after_(static_cast<int>((rank_ + 1) % ranks_)),
         before_(static_cast<int>((rank_ + ranks_ - 1) % ranks_)),
         count_(end - begin),
-        slot_bytes_(((part_begin(count_, 1, ranks_) + kSegments - 1) / kSegments) * sum.each()),
-        slots_(memory),
-        own_(memory + 2 * kSegments * slot_bytes_) {}
+        buffer_bytes_(((part_begin(count_, 1, ranks_) + kSegments - 1) / kSegments) * sum.each()),
+        buffers_(memory),
+        own_(memory + 2 * kSegments * buffer_bytes_) {}
 
   [[nodiscard]] static std::size_t memory_for(std::size_t segment_bytes) {
     return (2 * kSegments + 1) * segment_bytes;
@@ -34,8 +34,8 @@ class Lap {
     for (std::size_t j = 0; j < kSegments; ++j) {
       const Range range = segment(rank_, j);
       view_.pack(range.begin, range.end);
-      // Behind the slot of hop 0 lies that of hop 1, whose first message comes only when this has gone.
-      sum_.load(slot(1, j), view_, range.begin, range.end);
+      // Behind the buffer of hop 0 lies that of hop 1, whose first message comes only when this has gone.
+      sum_.load(buffer(1, j), view_, range.begin, range.end);
       pass_on(0, j, range);
     }
     traffic_.run();
@@ -60,8 +60,8 @@ class Lap {
   }
 
   /// Where the sum of hop s is received, and passed on from in hop s+1.
-  [[nodiscard]] std::byte* slot(std::size_t s, std::size_t j) const {
-    return slots_ + (s % 2 * kSegments + j) * slot_bytes_;
+  [[nodiscard]] std::byte* buffer(std::size_t s, std::size_t j) const {
+    return buffers_ + (s % 2 * kSegments + j) * buffer_bytes_;
   }
 
   [[nodiscard]] bool is_sum(std::size_t s) const { return s + 1 < ranks_; }
@@ -71,14 +71,14 @@ class Lap {
     while (expected_ < (2 * ranks_ - 2) * kSegments) {
       const std::size_t s = expected_ / kSegments;
       const std::size_t j = expected_ % kSegments;
-      // The slot's last sum: in hop 1 our own input, which went in hop 0; in hop s > 1 what was passed on in
-      // s-1.
+      // The buffer's last sum: in hop 1 our own input, which went in hop 0; in hop s > 1 what was passed on
+      // in s-1.
       const std::size_t must_have_gone = s == 0 ? 0 : (s - 1) * kSegments + j + 1;
       if (is_sum(s) && gone_ < must_have_gone) return;
       const Range range = segment(chunk_of(before_, s), j);
       if (is_sum(s)) {
         Pieces pieces;
-        add_piece(pieces, slot(s, j), (range.end - range.begin) * sum_.each());
+        add_piece(pieces, buffer(s, j), (range.end - range.begin) * sum_.each());
         traffic_.receive(before_, Purpose::partial, std::move(pieces), [=, this] { add(s, j, range); });
       } else {
         traffic_.receive(before_, Purpose::result, view_.outputs(range.begin, range.end), [=, this] {
@@ -94,9 +94,9 @@ class Lap {
   void add(std::size_t s, std::size_t j, const Range& range) {
     view_.pack(range.begin, range.end);
     sum_.load(own_, view_, range.begin, range.end);
-    sum_.add(slot(s, j), slot(s, j), own_, range.end - range.begin);
+    sum_.add(buffer(s, j), buffer(s, j), own_, range.end - range.begin);
     if (!is_sum(s + 1)) {
-      sum_.store(view_, range.begin, range.end, slot(s, j));
+      sum_.store(view_, range.begin, range.end, buffer(s, j));
       view_.unpack(range.begin, range.end);
     }
     pass_on(s + 1, j, range);
@@ -110,7 +110,7 @@ class Lap {
     };
     if (is_sum(s)) {
       Pieces pieces;
-      add_piece(pieces, slot(s + 1, j), (range.end - range.begin) * sum_.each());
+      add_piece(pieces, buffer(s + 1, j), (range.end - range.begin) * sum_.each());
       traffic_.send(after_, Purpose::partial, std::move(pieces), gone);
     } else {
       traffic_.send(after_, Purpose::result, view_.outputs(range.begin, range.end), gone);
@@ -126,8 +126,8 @@ class Lap {
   int after_;
   int before_;
   std::size_t count_;
-  std::size_t slot_bytes_;
-  std::byte* slots_;
+  std::size_t buffer_bytes_;
+  std::byte* buffers_;
   std::byte* own_;  // our input for one segment
   std::size_t expected_ = 0;
   std::size_t gone_ = 0;  // messages

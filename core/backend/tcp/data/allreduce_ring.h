@@ -18,9 +18,9 @@ namespace hora::tcp {
 /// Chunks are cut into segments, kSegments of each at a time. Message (s, j) of a rank is segment j of the
 /// chunk that it passes on in hop s; messages go in that order. (0, j) is the rank's own input; (s, j) is
 /// queued when (s-1, j) has come from the rank before, which is an earlier message. In hop s a sum that comes
-/// goes to slot (s mod 2, j), and a result that comes goes to the output. The slot is free when the message
-/// (s-1, j), by which its last sum was passed on, has gone, which is an earlier message, too. So everything
-/// waits for earlier messages alone.
+/// goes to receive buffer (s mod 2, j), and a result that comes goes to the output. The buffer is free when
+/// the message (s-1, j), by which its last sum was passed on, has gone, which is an earlier message, too. So
+/// everything waits for earlier messages alone.
 void allreduce_ring(Mesh& mesh, const SegmentView& view, const PartialSum& sum, Scratch& scratch);
 
 }  // namespace hora::tcp

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kLeastAhead = 2;
 constexpr std::size_t kMostOfShare = 256 * 1024;
 constexpr std::size_t kLeastOfShare = 32 * 1024;
-constexpr std::size_t kSlots = std::size_t{4} << 20;  // all together
+constexpr std::size_t kReceiveBuffers = std::size_t{4} << 20;  // all together
 
 std::vector<int> all_but(int rank, int ranks) {
   std::vector<int> others;
@@ -54,7 +54,7 @@ class Shares {
       longest = std::max(longest, bounds_[rank + 1] - bounds_[rank]);
     segment_ = segment_bytes(longest * view.each(), mesh.lines(others_.front()).size()) / view.each();
     steps_ = (longest + segment_ - 1) / segment_ + ahead_;
-    slots_ = scratch.at_least(others_.size() * ahead_ * segment_ * view.each());
+    buffers_ = scratch.at_least(others_.size() * ahead_ * segment_ * view.each());
     arrived_.resize(segments_of(own_));
   }
 
@@ -71,7 +71,8 @@ class Shares {
 
   /// For shares that are at most so long, and so many sockets to each peer.
   [[nodiscard]] std::size_t segment_bytes(std::size_t share, std::size_t sockets) const {
-    const std::size_t most = std::clamp(kSlots / ahead_ / others_.size(), kLeastOfShare, kMostOfShare);
+    const std::size_t most =
+        std::clamp(kReceiveBuffers / ahead_ / others_.size(), kLeastOfShare, kMostOfShare);
     return sockets == 1 ? most : std::clamp(share / ahead_ / 2, std::min(kLeastOfShare, most), most);
   }
 
@@ -87,9 +88,9 @@ class Shares {
   }
 
   /// Where the input of a rank other than us for our segment is received.
-  [[nodiscard]] std::byte* slot(std::size_t rank, std::size_t segment) const {
-    const std::size_t place = rank < static_cast<std::size_t>(own_) ? rank : rank - 1;
-    return slots_ + (place * ahead_ + segment % ahead_) * segment_ * view_.each();
+  [[nodiscard]] std::byte* buffer(std::size_t rank, std::size_t segment) const {
+    const std::size_t index = rank < static_cast<std::size_t>(own_) ? rank : rank - 1;
+    return buffers_ + (index * ahead_ + segment % ahead_) * segment_ * view_.each();
   }
 
   /// Begins all steps that may begin. A share that is shorter than others has its last segments done early.
@@ -104,7 +105,7 @@ class Shares {
     if (step < arrived_.size()) {
       const Range mine = range(own_, step);
       Pieces pieces;
-      add_piece(pieces, slot(static_cast<std::size_t>(peer), step), (mine.end - mine.begin) * view_.each());
+      add_piece(pieces, buffer(static_cast<std::size_t>(peer), step), (mine.end - mine.begin) * view_.each());
       traffic_.receive(peer, Purpose::input, std::move(pieces), [this, step] { arrive(step); });
     }
     if (step < segments_of(peer)) {
@@ -129,7 +130,7 @@ class Shares {
   void arrive(std::size_t segment) {
     if (++arrived_[segment] < others_.size()) return;
     const Range mine = range(own_, segment);
-    const auto from = [&](std::size_t rank) -> const std::byte* { return slot(rank, segment); };
+    const auto from = [&](std::size_t rank) -> const std::byte* { return buffer(rank, segment); };
     view_.pack(mine.begin, mine.end);
     reduce_range(view_, mine.begin, mine.end, own_, others_.size() + 1, from, reduction_);
     view_.unpack(mine.begin, mine.end);
@@ -147,7 +148,7 @@ class Shares {
   std::size_t ahead_;        // how many segments of a peer are on their way
   std::size_t segment_ = 0;  // elements
   std::size_t steps_ = 0;
-  std::byte* slots_ = nullptr;
+  std::byte* buffers_ = nullptr;
   std::vector<std::size_t> arrived_;  // how many inputs of each of our segments
   std::size_t reduced_ = 0;           // segments
   std::size_t issued_ = 0;            // steps
@@ -165,17 +166,17 @@ void allreduce_shares(Mesh& mesh, const SegmentView& view, const Reduction& redu
 void allreduce_at_once(Mesh& mesh, const SegmentView& view, const Reduction& reduction, Scratch& scratch) {
   const std::vector<int> others = all_but(mesh.rank(), mesh.ranks());
   Traffic traffic(mesh, others);
-  std::byte* slots = scratch.at_least(static_cast<std::size_t>(mesh.ranks()) * view.bytes());
-  const auto slot = [&](std::size_t rank) { return slots + rank * view.bytes(); };
+  std::byte* buffers = scratch.at_least(static_cast<std::size_t>(mesh.ranks()) * view.bytes());
+  const auto buffer = [&](std::size_t rank) { return buffers + rank * view.bytes(); };
   view.pack(0, view.count());
   for (const int peer : others) {
     traffic.send(peer, Purpose::input, view.inputs(0, view.count()));
     Pieces pieces;
-    add_piece(pieces, slot(static_cast<std::size_t>(peer)), view.bytes());
+    add_piece(pieces, buffer(static_cast<std::size_t>(peer)), view.bytes());
     traffic.receive(peer, Purpose::input, std::move(pieces));
   }
   traffic.run();
-  reduce_range(view, 0, view.count(), mesh.rank(), others.size() + 1, slot, reduction);
+  reduce_range(view, 0, view.count(), mesh.rank(), others.size() + 1, buffer, reduction);
   view.unpack(0, view.count());
 }
 

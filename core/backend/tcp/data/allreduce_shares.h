@@ -20,9 +20,9 @@ namespace hora::tcp {
 /// Shares are cut into segments, of which `a` are on their way at a time: two, or one for each socket to a
 /// peer. In step j a rank sends to each peer the input of the j-th segment of the peer's share. Then it sends
 /// the result of segment j-a of its own share. It begins step j as soon as it has reduced its own segment
-/// j-a, straight from where it was received. Segment j comes into the slot of segment j-a. Messages queued in
-/// step j are the same at both ends, in the same order, and wait only for messages of steps before j. So the
-/// first message of all that is not through is always queued at both ends.
+/// j-a, straight from where it was received. Segment j comes into the receive buffer of segment j-a. Messages
+/// queued in step j are the same at both ends, in the same order, and wait only for messages of steps before
+/// j. So the first message of all that is not through is always queued at both ends.
 ///
 /// In place is right: an input of a peer's share has left before its result can come, as the result needs it.
 void allreduce_shares(Mesh& mesh, const SegmentView& view, const Reduction& reduction, Scratch& scratch);

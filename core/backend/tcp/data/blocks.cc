@@ -19,16 +19,16 @@ class Blocks {
   Blocks(void* output, std::span<const std::size_t> bytes) : bytes_(bytes) {
     auto* next = static_cast<std::byte*>(output);
     for (const std::size_t length : bytes) {
-      places_.push_back(next);
+      begins_.push_back(next);
       if (length > 0) next += length;
     }
   }
-  [[nodiscard]] std::byte* at(int rank) const { return places_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] std::byte* at(int rank) const { return begins_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] std::size_t bytes(int rank) const { return bytes_[static_cast<std::size_t>(rank)]; }
 
   /// `count` blocks from that of rank `first` on; after the last rank's comes the first one's.
   [[nodiscard]] Pieces some(int first, int count) const {
-    const auto ranks = static_cast<int>(places_.size());
+    const auto ranks = static_cast<int>(begins_.size());
     Pieces pieces;
     for (int i = 0; i < count; ++i) add_piece(pieces, at((first + i) % ranks), bytes((first + i) % ranks));
     return pieces;
@@ -36,7 +36,7 @@ class Blocks {
 
  private:
   std::span<const std::size_t> bytes_;
-  std::vector<std::byte*> places_;
+  std::vector<std::byte*> begins_;
 };
 
 void put_own(const Blocks& blocks, int rank, const void* input) {

@@ -56,7 +56,7 @@ class LazyLinks final : public Links {
       : config_(config),
         membership_(world.membership),
         members_(world.members),
-        places_(std::move(address_book.places)),
+        addresses_(std::move(address_book.addresses)),
         streams_(streams_between(config, world.members)),
         ready_(world.members.size(), false),
         acceptor_(std::move(address_book.listener), world.membership.secret, world.membership.rank) {
@@ -87,7 +87,7 @@ class LazyLinks final : public Links {
     }
     std::deque<Call> calls;
     for (const int peer : missing) {
-      if (peer < rank()) call(calls, peer, 0, places_[static_cast<std::size_t>(peer)]);
+      if (peer < rank()) call(calls, peer, 0, addresses_[static_cast<std::size_t>(peer)]);
     }
     TimePoint end = Clock::now() + config_.start_timeout;
     while (true) {
@@ -125,9 +125,9 @@ class LazyLinks final : public Links {
 
   // --- the engine ---
 
-  void call(std::deque<Call>& calls, int peer, int stream, const std::vector<Address>& places) {
+  void call(std::deque<Call>& calls, int peer, int stream, const std::vector<Address>& addresses) {
     const Hello hello{Role::data, rank(), ranks(), peer, stream};
-    calls.push_back({peer, stream, Connector(membership_.secret, hello, places, Clock::now())});
+    calls.push_back({peer, stream, Connector(membership_.secret, hello, addresses, Clock::now())});
   }
 
   /// Goes on with all calls.
@@ -211,7 +211,7 @@ class LazyLinks final : public Links {
   const Config config_;
   Membership membership_;
   const std::vector<Member> members_;
-  const std::vector<std::vector<Address>> places_;  // by rank
+  const std::vector<std::vector<Address>> addresses_;  // by rank
   const std::size_t streams_;
 
   std::mutex mutex_;

@@ -70,13 +70,13 @@ void Traffic::receive(int peer, Purpose purpose, Pieces pieces, Notice come) {
 
 void Traffic::queue(Peer& peer, Flow Socket::* flow, Order& order, Purpose purpose, Pieces pieces,
                     Notice notice) {
-  const std::uint32_t place = order.queued++;
+  const std::uint32_t number = order.queued++;
   std::erase_if(pieces, [](const auto& piece) { return piece.empty(); });
   Message message;
-  message.header = {call_, bytes_of(pieces), place, purpose};
+  message.header = {call_, bytes_of(pieces), number, purpose};
   message.pieces = std::move(pieces);
   message.notice = std::move(notice);
-  Socket& socket = peer.sockets[place % peer.sockets.size()];
+  Socket& socket = peer.sockets[number % peer.sockets.size()];
   if (flow == &Socket::out)
     socket.line->heads.sends.seal(std::as_bytes(std::span(&message.header, 1)), message.head);
   (socket.*flow).messages.push_back(std::move(message));
@@ -213,12 +213,12 @@ void Traffic::check(const Peer& peer, Socket& socket, const Message& message) co
     throw Error(error.code(), fmt::format("from rank {}: {}", mesh_.in_world(peer.rank), error.what()));
   }
   const Header& ours = message.header;
-  if (theirs.call == ours.call && theirs.bytes == ours.bytes && theirs.place == ours.place &&
+  if (theirs.call == ours.call && theirs.bytes == ours.bytes && theirs.number == ours.number &&
       theirs.purpose == ours.purpose)
     return;
   const auto text = [](const Header& header) {
     return fmt::format("{} of {} bytes as number {} of call {}", name_of(header.purpose), header.bytes,
-                       header.place, header.call);
+                       header.number, header.call);
   };
   throw Error(Code::internal,
               fmt::format("ranks {} and {} make different calls: the one expects {}, and the other sends {}",

@@ -74,7 +74,7 @@ class Traffic {
   struct Header {
     std::uint64_t call = 0;
     std::uint64_t bytes = 0;
-    std::uint32_t place = 0;
+    std::uint32_t number = 0;
     Purpose purpose = Purpose::input;
   };
   /// Elements that have a header and fit are received together with it, then copied.

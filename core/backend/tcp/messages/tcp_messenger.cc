@@ -44,7 +44,7 @@ struct Break {
 /// Threads. One I/O thread opens sockets, lets other ranks in, reads all sockets and writes the bytes that
 /// could not be written at once. It alone writes into the memory of a receive whose elements come by
 /// themselves. Threads that send or receive put their wish into the matching or an outlet under `mutex_`, and
-/// write as much as the socket takes at once. A finished operation is told, and `place` called, after
+/// write as much as the socket takes at once. A finished operation is told, and `memory_for` called, after
 /// `mutex_` has been given back. A message or a receive belongs to the container that it is in, and to the
 /// thread that has taken it out. So each ends once. The event fd rings after something was put there that the
 /// I/O thread has to see. That thread looks at everything after it has silenced the event fd.
@@ -64,7 +64,7 @@ class TcpMessenger final : public Messenger {
         ranks_(world.membership.size),
         encryption_(config.encryption),
         time_to_connect_(config.start_timeout),
-        dialer_(world, config, std::move(address_book.places)),
+        dialer_(world, config, std::move(address_book.addresses)),
         acceptor_(std::move(address_book.listener), world.membership.secret, world.membership.rank),
         leavers_(world.membership.rank, world.membership.size),
         io_(start_thread("moves messages", [this] { run_io(); })) {}
@@ -213,7 +213,7 @@ class TcpMessenger final : public Messenger {
     std::byte* memory = nullptr;
     Status failed;
     try {
-      memory = static_cast<std::byte*>(wanted.place(envelope));
+      memory = static_cast<std::byte*>(wanted.memory_for(envelope));
     } catch (const Error& error) {
       failed = error.status();
     }

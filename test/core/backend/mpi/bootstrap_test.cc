@@ -11,7 +11,7 @@ namespace {
 
 TimePoint soon() { return Clock::now() + std::chrono::seconds(20); }
 
-TEST(MpiRendezvous, TellsEverybodyHisPlaceAndHowToReachRankZero) {
+TEST(MpiBootstrap, TellsEachRankItsNumbersAndHowToReachRankZero) {
   const auto [membership, started] = bootstrap_by_mpi({}, soon());
   EXPECT_EQ(membership.rank, mpi_rank());
   EXPECT_EQ(membership.size, mpi_ranks());
@@ -30,7 +30,7 @@ TEST(MpiRendezvous, TellsEverybodyHisPlaceAndHowToReachRankZero) {
   EXPECT_NE(membership.secret, Secret{});
 }
 
-TEST(MpiRendezvous, KeepsTheSecretOfRankZero) {
+TEST(MpiBootstrap, KeepsTheSecretOfRankZero) {
   Config config;
   config.secret.fill(static_cast<unsigned char>(mpi_rank() + 1));
   Secret expected;
@@ -38,7 +38,7 @@ TEST(MpiRendezvous, KeepsTheSecretOfRankZero) {
   EXPECT_EQ(bootstrap_by_mpi(config, soon()).membership.secret, expected);
 }
 
-TEST(MpiRendezvous, NumbersRanksAsTheCommunicatorDoes) {
+TEST(MpiBootstrap, NumbersRanksAsTheCommunicatorDoes) {
   MPI_Comm reversed = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, mpi_rank() % 2, -mpi_rank(), &reversed);
   Config config;
@@ -51,7 +51,7 @@ TEST(MpiRendezvous, NumbersRanksAsTheCommunicatorDoes) {
   MPI_Comm_free(&reversed);
 }
 
-TEST(MpiRendezvous, RefusesWhatIsNoCommunicator) {
+TEST(MpiBootstrap, RefusesWhatIsNoCommunicator) {
   for (const int number : {MPI_Comm_c2f(MPI_COMM_NULL), 12345, -7}) {
     Config config;
     config.mpi_communicator = number;
@@ -65,7 +65,7 @@ TEST(MpiRendezvous, RefusesWhatIsNoCommunicator) {
   }
 }
 
-TEST(MpiRendezvous, WhatRankZeroCannotDoFailsEverywhere) {
+TEST(MpiBootstrap, WhatRankZeroCannotDoFailsEverywhere) {
   Config config;
   config.network = "no-such-interface";
   try {

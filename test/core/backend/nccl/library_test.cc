@@ -110,16 +110,16 @@ TEST(OpenNccl, WarnsOfVersionsWhoseAbortsHang) {
 }
 
 TEST(NcclPlaces, BeginBesideThePythonPackages) {
-  const auto places = nccl_places();
-  ASSERT_EQ(places.size(), 3U);
-  EXPECT_TRUE(places[0].ends_with("/nvidia/nccl/lib/libnccl.so.2")) << places[0];
-  EXPECT_EQ(places[1], "libnccl.so.2");
+  const auto paths = nccl_paths();
+  ASSERT_EQ(paths.size(), 3U);
+  EXPECT_TRUE(paths[0].ends_with("/nvidia/nccl/lib/libnccl.so.2")) << paths[0];
+  EXPECT_EQ(paths[1], "libnccl.so.2");
 }
 
 TEST(NcclPlaces, BeginWithThePackageThatPythonHasFound) {
-  const auto places = nccl_places("/packages/nvidia/nccl/lib/libnccl.so.2");
-  ASSERT_EQ(places.size(), 3U);
-  EXPECT_EQ(places[0], "/packages/nvidia/nccl/lib/libnccl.so.2");
+  const auto paths = nccl_paths("/packages/nvidia/nccl/lib/libnccl.so.2");
+  ASSERT_EQ(paths.size(), 3U);
+  EXPECT_EQ(paths[0], "/packages/nvidia/nccl/lib/libnccl.so.2");
 }
 
 }  // namespace

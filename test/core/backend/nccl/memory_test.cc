@@ -50,7 +50,7 @@ TEST(NcclMemory, KnowsWhatLiesInIt) {
   EXPECT_EQ(memory->find(begin), nullptr);
 }
 
-TEST(NcclMemory, HasSlotsThatAreTheSameOnRanksThatAllocateAlike) {
+TEST(NcclMemory, HasSymmetricAddressesThatAreEqualOnRanksThatAllocateAlike) {
   NcclRanks ranks(2);
   std::vector<std::vector<std::shared_ptr<std::byte>>> data;
   for (int rank = 0; rank < 2; ++rank) {
@@ -59,22 +59,24 @@ TEST(NcclMemory, HasSlotsThatAreTheSameOnRanksThatAllocateAlike) {
     if (rank == 0) data.back().push_back(memory->allocate(1000, false));  // what only one rank has
     data.back().push_back(memory->allocate(1000, true));
   }
-  const auto slot = [&](int rank, const std::byte* at) { return ranks.at(rank).context.memory->slot(at); };
-  EXPECT_NE(slot(0, data[0][0].get()), 0U);
-  EXPECT_EQ(slot(0, data[0][0].get() + 128), slot(1, data[1][0].get() + 128));
-  EXPECT_EQ(slot(0, data[0].back().get()), slot(1, data[1].back().get()));
-  EXPECT_EQ(slot(0, data[0][2].get()), 0U);
+  const auto address = [&](int rank, const std::byte* at) {
+    return ranks.at(rank).context.memory->symmetric_address(at);
+  };
+  EXPECT_NE(address(0, data[0][0].get()), 0U);
+  EXPECT_EQ(address(0, data[0][0].get() + 128), address(1, data[1][0].get() + 128));
+  EXPECT_EQ(address(0, data[0].back().get()), address(1, data[1].back().get()));
+  EXPECT_EQ(address(0, data[0][2].get()), 0U);
 }
 
-TEST(NcclMemory, HasNeighbouringSlotsWithinOnePieceOnly) {
+TEST(NcclMemory, HasNeighbouringSymmetricAddressesWithinOneAllocationOnly) {
   NcclRanks ranks(1);
   const auto& memory = ranks.at(0).context.memory;
   const auto one = memory->allocate(256, true);
   const auto other = memory->allocate(256, true);
-  const std::uint64_t first = memory->slot(one.get());
-  EXPECT_EQ(memory->slot(one.get() + 192), first + 192);
-  EXPECT_EQ(memory->slot(one.get() + 32), 0U);
-  EXPECT_GT(memory->slot(other.get()), first + 256 + 64);
+  const std::uint64_t first = memory->symmetric_address(one.get());
+  EXPECT_EQ(memory->symmetric_address(one.get() + 192), first + 192);
+  EXPECT_EQ(memory->symmetric_address(one.get() + 32), 0U);
+  EXPECT_GT(memory->symmetric_address(other.get()), first + 256 + 64);
 }
 
 TEST(NcclMemory, SaysHowMuchThereIsWhereItIsNotEnough) {

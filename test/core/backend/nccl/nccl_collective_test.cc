@@ -55,7 +55,7 @@ TEST(NcclCollective, TellsNcclOfMemoryThatAllRanksHaveAlike) {
   each_rank(ranks, [&](NcclRank& rank, Collective& world, int) {
     const auto data = world.allocate(1024);
     EXPECT_TRUE(world.owns(data.get() + 1000));
-    EXPECT_EQ(rank.context.memory->slot(data.get()), 0U);
+    EXPECT_EQ(rank.context.memory->symmetric_address(data.get()), 0U);
     for (const bool alike : {false, true, true}) {
       const Segment segment{data.get(), data.get(), 256, alike};
       world.allreduce({&segment, 1}, kSumOfFloats);

@@ -44,9 +44,9 @@ TEST(NcclModule, KeepsMemoryWhenEverythingElseIsGone) {
     module.library("", "");
     auto gpu = module.open_gpu(0);
     auto data = module.allocate(gpu, 1000);
-    EXPECT_NE(module.slot(gpu, data.get()), 0U);
-    EXPECT_EQ(module.slot(gpu, data.get() + 64), module.slot(gpu, data.get()) + 64);
-    EXPECT_EQ(module.slot(gpu, &module), 0U);
+    EXPECT_NE(module.symmetric_address(gpu, data.get()), 0U);
+    EXPECT_EQ(module.symmetric_address(gpu, data.get() + 64), module.symmetric_address(gpu, data.get()) + 64);
+    EXPECT_EQ(module.symmetric_address(gpu, &module), 0U);
     gpu.reset();
     std::fill_n(data.get(), 1000, std::byte{1});
   });

@@ -33,7 +33,7 @@ void bring_to_all(const std::vector<std::size_t>& lengths, bool access_private) 
   });
 }
 
-TEST(Broadcast, GoesThroughTheSlotWhenSmall) { bring_to_all({1000, 0, 1}, false); }
+TEST(Broadcast, GoesThroughTheInlineBufferWhenSmall) { bring_to_all({1000, 0, 1}, false); }
 TEST(Broadcast, GoesDirectlyWhenInReach) { bring_to_all({200'001, 3, 1'000'000}, true); }
 TEST(Broadcast, GoesThroughTheStageWhenOutOfReach) {
   bring_to_all({kStageBytes / 2, 5, 3 * kStageBytes}, false);

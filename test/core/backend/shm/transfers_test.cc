@@ -30,7 +30,7 @@ void take_from_the_next(std::size_t bytes, bool access_private) {
   });
 }
 
-TEST(Transfers, GoThroughTheSlotsWhenSmall) { take_from_the_next(1000, false); }
+TEST(Transfers, GoThroughTheInlineBuffersWhenSmall) { take_from_the_next(1000, false); }
 TEST(Transfers, GoThroughTheStagesWhenOutOfReach) { take_from_the_next(3 * kStageBytes + 100, false); }
 TEST(Transfers, GoDirectlyWhenInReach) { take_from_the_next(200'000, true); }
 

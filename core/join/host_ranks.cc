@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/join/places.h"
+#include "core/join/host_ranks.h"
 
 #include "core/base/machine.h"
 
@@ -19,7 +19,7 @@ Machine machine_of(const Member& member) { return {member.host, member.pid_space
 
 }  // namespace
 
-Membership settle_places(Membership membership, const std::vector<Member>& members) {
+Membership settle_host_ranks(Membership membership, const std::vector<Member>& members) {
   std::vector<Machine> order;              // of their first ranks
   std::map<Machine, int> ranks_of;         // so far, and at the end
   std::vector<int> local(members.size());  // by rank

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/join/places.h"
+#include "core/join/host_ranks.h"
 
 #include <gtest/gtest.h>
 
@@ -23,11 +23,11 @@ std::vector<int> numbers_of(int rank, const std::vector<Member>& members) {
   alone.rank = rank;
   alone.size = static_cast<int>(members.size());
   alone.local_size = alone.cross_size = 0;
-  const Membership settled = settle_places(alone, members);
+  const Membership settled = settle_host_ranks(alone, members);
   return {settled.local_rank, settled.local_size, settled.cross_rank, settled.cross_size};
 }
 
-TEST(Places, CountOnEveryHost) {
+TEST(HostRanks, CountOnEveryHost) {
   const auto members = members_on({"a", "a", "b", "b"});
   EXPECT_EQ(numbers_of(0, members), (std::vector{0, 2, 0, 2}));
   EXPECT_EQ(numbers_of(1, members), (std::vector{1, 2, 0, 2}));
@@ -35,14 +35,14 @@ TEST(Places, CountOnEveryHost) {
   EXPECT_EQ(numbers_of(3, members), (std::vector{1, 2, 1, 2}));
 }
 
-TEST(Places, MayBeDealtOutInTurns) {
+TEST(HostRanks, MayBeDealtOutInTurns) {
   const auto members = members_on({"a", "b", "c", "a", "b"});
   EXPECT_EQ(numbers_of(2, members), (std::vector{0, 1, 2, 3}));
   EXPECT_EQ(numbers_of(3, members), (std::vector{1, 2, 0, 2}));
   EXPECT_EQ(numbers_of(4, members), (std::vector{1, 2, 1, 2}));
 }
 
-TEST(Places, OnMachinesThatAreCalledAlikeDiffer) {
+TEST(HostRanks, OnMachinesThatAreCalledAlikeDiffer) {
   auto members = members_on({"localhost", "localhost"});
   members[1].pid_space = kOtherBoot + "pid:[1]";
   EXPECT_EQ(numbers_of(1, members), (std::vector{0, 1, 1, 2}));
@@ -50,7 +50,7 @@ TEST(Places, OnMachinesThatAreCalledAlikeDiffer) {
   EXPECT_EQ(numbers_of(1, members), (std::vector{1, 2, 0, 1}));
 }
 
-TEST(Places, ThatALauncherToldStay) {
+TEST(HostRanks, ThatALauncherToldStay) {
   Membership told;
   told.rank = 1;
   told.size = 2;
@@ -58,7 +58,7 @@ TEST(Places, ThatALauncherToldStay) {
   told.local_size = 2;
   told.cross_rank = 0;
   told.cross_size = 1;
-  const Membership settled = settle_places(told, members_on({"a", "b"}));
+  const Membership settled = settle_host_ranks(told, members_on({"a", "b"}));
   EXPECT_EQ(settled.local_size, 2);
   EXPECT_EQ(settled.cross_size, 1);
 }
