@@ -106,7 +106,7 @@ class BootstrapServer {
       : membership_(membership),
         config_(config),
         deadline_(deadline),
-        guests_(static_cast<std::size_t>(membership.size)) {}
+        peers_(static_cast<std::size_t>(membership.size)) {}
 
   /// Returns when all others are there.
   void await_all(const Descriptor& listener) {
@@ -124,12 +124,12 @@ class BootstrapServer {
 
   void tell_all(const Answer& answer) const noexcept {
     const Bytes bytes = encode(answer);
-    for (const auto& guest : guests_) tell(guest.socket, bytes);
+    for (const auto& peer : peers_) tell(peer.socket, bytes);
     tell(odd_one_out_, bytes);
   }
 
  private:
-  struct Guest {
+  struct Peer {
     Descriptor socket;
     int pid = 0;
   };
@@ -137,8 +137,8 @@ class BootstrapServer {
   /// A rank that has come and gone is missing, too: it would not hear the answer.
   [[nodiscard]] std::vector<int> missing() const {
     std::vector<int> ranks;
-    for (std::size_t rank = 1; rank < guests_.size(); ++rank) {
-      const Descriptor& socket = guests_[rank].socket;
+    for (std::size_t rank = 1; rank < peers_.size(); ++rank) {
+      const Descriptor& socket = peers_[rank].socket;
       if (!socket || has_left(socket)) ranks.push_back(static_cast<int>(rank));
     }
     return ranks;
@@ -158,15 +158,15 @@ class BootstrapServer {
       problem = {Code::invalid_argument,
                  fmt::format("rank 0 was started by {} as one of {}, but pid {} as rank {} of {}",
                              config_.launcher, membership_.size, who.pid, who.rank, who.size)};
-    } else if (auto& guest = guests_[static_cast<std::size_t>(who.rank)];
-               guest.socket && !has_left(guest.socket)) {
+    } else if (auto& peer = peers_[static_cast<std::size_t>(who.rank)];
+               peer.socket && !has_left(peer.socket)) {
       problem = {
           Code::invalid_argument,
           fmt::format("two processes joined this job of {} as rank {}: pid {} and pid {}; only the program "
                       "that {} starts can, not what that starts",
-                      config_.launcher, who.rank, guest.pid, who.pid, config_.launcher)};
+                      config_.launcher, who.rank, peer.pid, who.pid, config_.launcher)};
     } else {
-      guest = {std::move(socket), who.pid};
+      peer = {std::move(socket), who.pid};
       return;
     }
     odd_one_out_ = std::move(socket);
@@ -184,8 +184,8 @@ class BootstrapServer {
   const Membership& membership_;
   const Config& config_;
   TimePoint deadline_;
-  std::vector<Guest> guests_;  // by rank
-  Descriptor odd_one_out_;     // the rank that made the bootstrap fail
+  std::vector<Peer> peers_;  // by rank
+  Descriptor odd_one_out_;   // the rank that made the bootstrap fail
 };
 
 void adopt(Membership& membership, const Answer& answer) {

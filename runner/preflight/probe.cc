@@ -138,8 +138,8 @@ LinkFacts measure(int from, int to, const HostFacts& other, int round) {
 
 void be_measured(const ProbeSocket& socket, int round) {
   try {
-    const Descriptor guest = socket.accept(round, Clock::now() + kWait);
-    answer_link(guest.fd(), kMeasure, Clock::now() + kPair);
+    const Descriptor connection = socket.accept(round, Clock::now() + kWait);
+    answer_link(connection.fd(), kMeasure, Clock::now() + kPair);
   } catch (const Error&) {
     return;  // the other side says what was wrong
   }

@@ -86,7 +86,7 @@ std::string try_address(const std::string& address, int port, TimePoint deadline
   return {};
 }
 
-/// The bytes that a guest shows.
+/// The bytes that a connection shows.
 std::string pass(const std::string& token, int round) { return token + fmt::format("{:08x}", round); }
 
 void send_at_once(int fd) {
@@ -106,18 +106,18 @@ ProbeSocket::ProbeSocket() : listener_(bind_anywhere()), token_(kTokenBytes, '\0
 Descriptor ProbeSocket::accept(int round, TimePoint deadline) const {
   const std::string expected = pass(token_, round);
   while (await_events(listener_.fd(), POLLIN, deadline)) {
-    Descriptor guest(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!guest) continue;
+    Descriptor connection(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!connection) continue;
     try {
       std::string shown(expected.size(), '\0');
-      read_exactly(guest.fd(), std::as_writable_bytes(std::span(shown)),
+      read_exactly(connection.fd(), std::as_writable_bytes(std::span(shown)),
                    std::min(deadline, Clock::now() + kTokenTimeout));
       if (shown != expected) continue;
     } catch (const Error&) {
       continue;  // not a probe of this job, or one that has given up
     }
-    send_at_once(guest.fd());
-    return guest;
+    send_at_once(connection.fd());
+    return connection;
   }
   throw Error(Code::timeout, "nobody came");
 }

@@ -10,9 +10,9 @@
 
 namespace hora::bench {
 
-/// The letters that a rank has sent, read while they are counted.
+/// The messages that a rank has sent, read while they are counted.
 struct Sent {
-  std::atomic<std::uint64_t> letters = 0;
+  std::atomic<std::uint64_t> messages = 0;
   std::atomic<std::uint64_t> bytes = 0;
   /// When the first one went since this was last set to none.
   std::atomic<Clock::rep> first = kNone;
@@ -47,7 +47,7 @@ class CountingControl final : public Control {
   void count(std::span<const std::byte> bytes) {
     Clock::rep none = Sent::kNone;
     sent_->first.compare_exchange_strong(none, Clock::now().time_since_epoch().count());
-    ++sent_->letters;
+    ++sent_->messages;
     sent_->bytes += bytes.size();
   }
 

@@ -4,9 +4,9 @@
 // steps; in one more the last rank goes astray with one of them: it has another shape, another tensor comes
 // in its place and it comes late, or it only comes late. Each rank writes what it has seen to
 // FOLDER/rankN.json.
-#include "test/support/join_job.h"
 #include "test/bench/counting_control.h"
 #include "test/bench/resnet50.h"
+#include "test/support/join_job.h"
 
 #include <hora/hora.h>
 
@@ -63,14 +63,14 @@ class Training {
     add("other", 1000);
   }
 
-  /// An equal step: how many letters and bytes it took this rank to send.
+  /// An equal step: how many messages and bytes it took this rank to send.
   void step() {
-    const std::uint64_t letters = sent_->letters;
+    const std::uint64_t messages = sent_->messages;
     const std::uint64_t bytes = sent_->bytes;
     fill();
     for (std::size_t i = of_model(); i-- > 0;) submit(i);
     finish();
-    letters_.push_back(sent_->letters - letters);
+    messages_.push_back(sent_->messages - messages);
     bytes_.push_back(sent_->bytes - bytes);
   }
 
@@ -102,10 +102,10 @@ class Training {
 
   /// The first step in which this rank sent nothing.
   [[nodiscard]] std::size_t locked_from() const {
-    return static_cast<std::size_t>(std::ranges::find(letters_, 0U) - letters_.begin());
+    return static_cast<std::size_t>(std::ranges::find(messages_, 0U) - messages_.begin());
   }
   /// The mean for each step, from the first locked step on.
-  [[nodiscard]] double letters_when_locked() const { return mean(letters_); }
+  [[nodiscard]] double messages_when_locked() const { return mean(messages_); }
   [[nodiscard]] double bytes_when_locked() const { return mean(bytes_); }
   [[nodiscard]] std::size_t wrong() const { return wrong_; }
   [[nodiscard]] Clock::rep astray() const { return astray_; }  ///< 0 on ranks that do not err
@@ -184,7 +184,7 @@ class Training {
   std::vector<Handle> under_way_;
   std::vector<std::size_t> submitted_;
   std::optional<Handle> misshapen_;
-  std::vector<std::uint64_t> letters_;  // of each step
+  std::vector<std::uint64_t> messages_;  // of each step
   std::vector<std::uint64_t> bytes_;
   std::atomic<Clock::rep> told_ = 0;
   Clock::rep astray_ = 0;
@@ -219,7 +219,7 @@ int run(int steps, Kind kind, const std::string& folder) {
   std::ofstream out(fmt::format("{}/rank{}.json", folder, runtime.rank()));
   out << fmt::format(R"({{"steps until locked": {{"value": {}, "wrong": {}}})", training.locked_from(),
                      training.wrong());
-  out << fmt::format(R"(, "letters a locked step": {{"value": {}}})", training.letters_when_locked());
+  out << fmt::format(R"(, "messages a locked step": {{"value": {}}})", training.messages_when_locked());
   out << fmt::format(R"(, "bytes a locked step": {{"value": {}}})", training.bytes_when_locked());
   out << fmt::format(R"(, "ms until unlocked": {{"value": {:.3f}}})", in_ms(astray, unlocked));
   if (kind == Kind::shape)

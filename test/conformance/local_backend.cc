@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/backend/local/control_queues.h"
 #include "core/backend/local/message_boxes.h"
-#include "core/backend/local/post_office.h"
 #include "core/backend/local/rendezvous.h"
 #include "test/conformance/collective_suite.h"
 #include "test/conformance/control_suite.h"
@@ -19,9 +19,9 @@ const RegisterCollective kLocalCollective{{"local", [](int ranks) {
                                            }}};
 
 std::vector<std::unique_ptr<Control>> local_controls(int ranks, int radix) {
-  const auto office = std::make_shared<local::PostOffice>(ranks, radix);
+  const auto queues = std::make_shared<local::ControlQueues>(ranks, radix);
   std::vector<std::unique_ptr<Control>> all;
-  for (int rank = 0; rank < ranks; ++rank) all.push_back(local::make_local_control(office, rank));
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(local::make_local_control(queues, rank));
   return all;
 }
 

@@ -47,10 +47,10 @@ TEST_P(MessengerSuite, BringsMessagesOfEverySize) {
         EXPECT_TRUE(send(messenger, 1, 5, values).ok());
         return;
       }
-      const Mail mail = start_receive(messenger, 0, 5);
-      EXPECT_TRUE(mail->outcome.wait().ok());
-      EXPECT_EQ(mail->values, values);
-      EXPECT_EQ(mail->outcome.envelope(), numbers(0, 5, count));
+      const PendingTransfer transfer = start_receive(messenger, 0, 5);
+      EXPECT_TRUE(transfer->outcome.wait().ok());
+      EXPECT_EQ(transfer->values, values);
+      EXPECT_EQ(transfer->outcome.envelope(), numbers(0, 5, count));
     });
   }
 }
@@ -58,8 +58,8 @@ TEST_P(MessengerSuite, BringsMessagesOfEverySize) {
 TEST_P(MessengerSuite, SmallOnesAreDoneWithoutTheReceiverAndLargeOnesWithIt) {
   connect(2);
   EXPECT_TRUE(send(at(0), 1, 1, counting(kLargestUnasked, 0)).ok());
-  const Mail large = start_send(at(0), 1, 2, counting(kLargestUnasked + 1, 7));
-  const Mail last = start_send(at(0), 1, 3, {9});
+  const PendingTransfer large = start_send(at(0), 1, 2, counting(kLargestUnasked + 1, 7));
+  const PendingTransfer last = start_send(at(0), 1, 3, {9});
   EXPECT_EQ(receive(at(1), 0, 3), Numbers{9});
   EXPECT_FALSE(large->outcome.told());
   EXPECT_EQ(receive(at(1), 0, kAnyTag), counting(kLargestUnasked, 0));
@@ -73,10 +73,10 @@ TEST_P(MessengerSuite, KeepsTheOrderOfOneSenderAndChoosesByTag) {
   each_rank([](int rank, Messenger& messenger) {
     constexpr int kMessages = 300;
     if (rank == 0) {
-      std::vector<Mail> sent;
+      std::vector<PendingTransfer> sent;
       for (int i = 0; i < kMessages; ++i)  // large and small ones in turns
         sent.push_back(start_send(messenger, 1, i % 2, counting(i % 7 == 0 ? 40'000 : 100, i)));
-      for (auto& mail : sent) EXPECT_TRUE(mail->outcome.wait().ok());
+      for (auto& transfer : sent) EXPECT_TRUE(transfer->outcome.wait().ok());
       return;
     }
     for (const int tag : {1, 0}) {
@@ -87,15 +87,15 @@ TEST_P(MessengerSuite, KeepsTheOrderOfOneSenderAndChoosesByTag) {
 
 TEST_P(MessengerSuite, ReceivesThatWaitGetMessagesInTheirOwnOrder) {
   connect(2);
-  std::vector<Mail> waiting;
+  std::vector<PendingTransfer> waiting;
   for (int i = 0; i < 50; ++i) {
     waiting.push_back(start_receive(at(1), i % 3 == 0 ? kAnySource : 0, i % 2 == 0 ? 4 : kAnyTag));
   }
   for (int i = 0; i < 50; ++i) start_send(at(0), 1, 4, counting(i % 5 == 0 ? 30'000 : 10, i));
   for (int i = 0; i < 50; ++i) {
-    const Mail& mail = waiting[static_cast<std::size_t>(i)];
-    ASSERT_TRUE(mail->outcome.wait().ok());
-    ASSERT_EQ(mail->values.front(), i);
+    const PendingTransfer& transfer = waiting[static_cast<std::size_t>(i)];
+    ASSERT_TRUE(transfer->outcome.wait().ok());
+    ASSERT_EQ(transfer->values.front(), i);
   }
 }
 
@@ -110,11 +110,11 @@ TEST_P(MessengerSuite, TakesFromWhicheverRankAndSaysWhich) {
       }
       std::map<int, int> next;
       for (int i = 0; i < kEach * (ranks - 1); ++i) {
-        const Mail mail = start_receive(messenger, kAnySource, kAnyTag);
-        ASSERT_TRUE(mail->outcome.wait().ok());
-        const Envelope& envelope = *mail->outcome.envelope();
+        const PendingTransfer transfer = start_receive(messenger, kAnySource, kAnyTag);
+        ASSERT_TRUE(transfer->outcome.wait().ok());
+        const Envelope& envelope = *transfer->outcome.envelope();
         EXPECT_EQ(envelope.tag, envelope.source);
-        EXPECT_EQ(mail->values, counting(50, next[envelope.source]++));
+        EXPECT_EQ(transfer->values, counting(50, next[envelope.source]++));
       }
       EXPECT_EQ(messenger.probe(kAnySource, kAnyTag), std::nullopt);
     });
@@ -124,8 +124,8 @@ TEST_P(MessengerSuite, TakesFromWhicheverRankAndSaysWhich) {
 TEST_P(MessengerSuite, AProbeSeesWhatAReceiveWouldTakeAndLeavesIt) {
   connect(2);
   EXPECT_EQ(at(1).probe(kAnySource, kAnyTag), std::nullopt);
-  const Mail large = start_send(at(0), 1, 1, counting(50'000, 0));
-  const Mail small = start_send(at(0), 1, 2, {1, 2});
+  const PendingTransfer large = start_send(at(0), 1, 1, counting(50'000, 0));
+  const PendingTransfer small = start_send(at(0), 1, 2, {1, 2});
   EXPECT_EQ(receive(at(1), 0, 2), (Numbers{1, 2}));  // so both have come
   for (int i = 0; i < 2; ++i) EXPECT_EQ(at(1).probe(kAnySource, kAnyTag), numbers(0, 1, 50'000));
   EXPECT_EQ(at(1).probe(1, kAnyTag), std::nullopt);
@@ -141,39 +141,39 @@ TEST_P(MessengerSuite, ReachesItselfBeforeAnybodyReceives) {
     EXPECT_EQ(at(1).probe(1, 4), numbers(1, 4, count));
     EXPECT_EQ(at(0).probe(1, 4), std::nullopt);
     EXPECT_EQ(receive(at(1), kAnySource, 4), counting(count, 1));
-    const Mail mail = start_receive(at(1), 1, 0);
+    const PendingTransfer transfer = start_receive(at(1), 1, 0);
     EXPECT_TRUE(send(at(1), 1, 0, counting(count, 2)).ok());
-    EXPECT_TRUE(mail->outcome.wait().ok());
-    EXPECT_EQ(mail->values, counting(count, 2));
+    EXPECT_TRUE(transfer->outcome.wait().ok());
+    EXPECT_EQ(transfer->values, counting(count, 2));
   }
 }
 
 TEST_P(MessengerSuite, LargeOnesCrossEachOther) {
   connect(3);
   each_rank([](int rank, Messenger& messenger) {
-    std::vector<Mail> sent;
-    std::vector<Mail> received;
+    std::vector<PendingTransfer> sent;
+    std::vector<PendingTransfer> received;
     for (int peer = 0; peer < 3; ++peer) {
       received.push_back(start_receive(messenger, peer, 0));
       sent.push_back(start_send(messenger, peer, 0, counting(2'000'000, 10 * rank + peer)));
     }
     for (int peer = 0; peer < 3; ++peer) {
-      const Mail& mail = received[static_cast<std::size_t>(peer)];
-      ASSERT_TRUE(mail->outcome.wait().ok());
-      ASSERT_EQ(mail->values, counting(2'000'000, 10 * peer + rank));
+      const PendingTransfer& transfer = received[static_cast<std::size_t>(peer)];
+      ASSERT_TRUE(transfer->outcome.wait().ok());
+      ASSERT_EQ(transfer->values, counting(2'000'000, 10 * peer + rank));
     }
-    for (auto& mail : sent) ASSERT_TRUE(mail->outcome.wait().ok());
+    for (auto& transfer : sent) ASSERT_TRUE(transfer->outcome.wait().ok());
   });
 }
 
 TEST_P(MessengerSuite, MoreThanARankKeepsWaitsAtItsSender) {
   connect(2);
-  std::vector<Mail> sent;
+  std::vector<PendingTransfer> sent;
   for (int i = 0; i < 20'000; ++i) sent.push_back(start_send(at(0), 1, 1, {}));
   for (int i = 0; i < 2'000; ++i) sent.push_back(start_send(at(0), 1, 0, counting(4'000, i)));
   each_rank([&](int rank, Messenger& messenger) {
     if (rank == 0) {
-      for (auto& mail : sent) ASSERT_TRUE(mail->outcome.wait().ok());
+      for (auto& transfer : sent) ASSERT_TRUE(transfer->outcome.wait().ok());
       EXPECT_TRUE(send(messenger, 1, 2, {5}).ok());
       return;
     }
@@ -194,8 +194,8 @@ TEST_P(MessengerSuite, WhatWasNotExpectedIsLostAndTheNextOneComes) {
              [outcome](const Status& status, const Envelope* found) { outcome->set(status, found); }});
       };
       if (posted) refuse();
-      const Mail first = start_send(at(0), 1, 0, counting(count, 0));
-      const Mail second = start_send(at(0), 1, 0, {7});
+      const PendingTransfer first = start_send(at(0), 1, 0, counting(count, 0));
+      const PendingTransfer second = start_send(at(0), 1, 0, {7});
       if (!posted) refuse();
       EXPECT_EQ(outcome->wait(), (Status{Code::mismatch, "too large"}));
       EXPECT_EQ(outcome->envelope(), numbers(0, 0, count));
@@ -228,7 +228,7 @@ TEST_P(MessengerSuite, WhoIsToldMayWriteAgain) {
   };
   expect(0);
   expect(1);
-  const Mail first = start_send(at(0), 1, 0, {1});
+  const PendingTransfer first = start_send(at(0), 1, 0, {1});
   EXPECT_TRUE(outcome.wait().ok());
   disconnect();
 }
@@ -240,8 +240,9 @@ TEST_P(MessengerSuite, ThreadsOfARankWriteSideBySide) {
   each_rank([](int rank, Messenger& messenger) {
     run_ranks(kThreads, [&](int thread) {
       for (int i = 0; i < kMessages; ++i) {
-        const Mail received = start_receive(messenger, 1 - rank, thread);
-        const Mail sent = start_send(messenger, 1 - rank, thread, counting(i % 9 == 0 ? 20'000 : 30, i));
+        const PendingTransfer received = start_receive(messenger, 1 - rank, thread);
+        const PendingTransfer sent =
+            start_send(messenger, 1 - rank, thread, counting(i % 9 == 0 ? 20'000 : 30, i));
         ASSERT_TRUE(received->outcome.wait().ok());
         ASSERT_EQ(received->values, sent->values);
         ASSERT_TRUE(sent->outcome.wait().ok());
@@ -260,10 +261,10 @@ void leave(Messenger& leaver) {
 TEST_P(MessengerSuite, WhatWaitsForARankThatHasLeftEndsAndWhatItHasSentIsReceived) {
   connect(3);
   const Status left{Code::aborted, "rank 1 has left the job (shutdown)"};
-  const Mail in_vain = start_receive(at(0), 1, 9);
-  const Mail from_any = start_receive(at(0), kAnySource, 9);
-  const Mail large = start_send(at(0), 1, 3, counting(kLargestUnasked + 1, 0));
-  const Mail last = start_send(at(1), 0, 5, counting(kLargestUnasked + 1, 7));
+  const PendingTransfer in_vain = start_receive(at(0), 1, 9);
+  const PendingTransfer from_any = start_receive(at(0), kAnySource, 9);
+  const PendingTransfer large = start_send(at(0), 1, 3, counting(kLargestUnasked + 1, 0));
+  const PendingTransfer last = start_send(at(1), 0, 5, counting(kLargestUnasked + 1, 7));
   EXPECT_TRUE(send(at(1), 0, 5, {4}).ok());
   leave(at(1));
   EXPECT_THROW(start_send(at(1), 0, 5, {1}), Error);
@@ -287,7 +288,7 @@ TEST_P(MessengerSuite, WhatWaitsForARankThatHasLeftEndsAndWhatItHasSentIsReceive
 
 TEST_P(MessengerSuite, ARankHasLeftOnceSendersKnowWhatItHasRefused) {
   connect(2);
-  std::vector<Mail> sent;
+  std::vector<PendingTransfer> sent;
   for (int i = 0; i < 40; ++i) sent.push_back(start_send(at(0), 1, 3, counting(kLargestUnasked + 1, i)));
   for (std::size_t i = 0; i < sent.size(); ++i) {
     Outcome refused;
@@ -302,14 +303,14 @@ TEST_P(MessengerSuite, ARankHasLeftOnceSendersKnowWhatItHasRefused) {
 
 TEST_P(MessengerSuite, WhatIsUnderWayEndsWithTheReasonOfTheAbort) {
   connect(2);
-  const Mail sent = start_send(at(0), 1, 1, counting(100'000, 0));
-  const Mail received = start_receive(at(0), 1, 1);
-  const Mail any = start_receive(at(0), kAnySource, kAnyTag);
+  const PendingTransfer sent = start_send(at(0), 1, 1, counting(100'000, 0));
+  const PendingTransfer received = start_receive(at(0), 1, 1);
+  const PendingTransfer any = start_receive(at(0), kAnySource, kAnyTag);
   EXPECT_TRUE(send(at(1), 1, 1, {1}).ok());
   const Status why{Code::aborted, "rank 1 is gone"};
   at(0).abort(why);
   at(0).abort({Code::aborted, "another reason"});
-  for (const auto& mail : {sent, received, any}) EXPECT_EQ(mail->outcome.wait(), why);
+  for (const auto& transfer : {sent, received, any}) EXPECT_EQ(transfer->outcome.wait(), why);
   EXPECT_THROW(start_send(at(0), 1, 0, {1}), Error);
   EXPECT_THROW(start_send(at(0), 0, 0, {1}), Error);
   EXPECT_THROW(start_receive(at(0), 1, 0), Error);
@@ -319,9 +320,9 @@ TEST_P(MessengerSuite, WhatIsUnderWayEndsWithTheReasonOfTheAbort) {
 TEST_P(MessengerSuite, AnAbortInTheMiddleOfTrafficEndsEachMessageOnce) {
   for (int round = 0; round < 10; ++round) {
     connect(3);
-    std::vector<std::vector<Mail>> mail(3);
+    std::vector<std::vector<PendingTransfer>> transfer(3);
     each_rank([&](int rank, Messenger& messenger) {
-      auto& own = mail[static_cast<std::size_t>(rank)];
+      auto& own = transfer[static_cast<std::size_t>(rank)];
       try {
         for (int i = 0; i < 80; ++i) {
           own.push_back(start_receive(messenger, kAnySource, kAnyTag));
@@ -333,7 +334,7 @@ TEST_P(MessengerSuite, AnAbortInTheMiddleOfTrafficEndsEachMessageOnce) {
       }
       if (rank != 1) messenger.abort({Code::aborted, "enough"});
     });
-    for (auto& own : mail) {
+    for (auto& own : transfer) {
       for (auto& one : own) {
         const Status status = one->outcome.wait();
         EXPECT_TRUE(status.ok() || status.message == "enough") << status.message;
@@ -389,8 +390,8 @@ TEST_P(MessengerSuite, RandomTrafficArrivesAsAModelSays) {
       const Plan plan(ranks, seed++);
       each_rank([&](int rank, Messenger& messenger) {
         const auto here = static_cast<std::size_t>(rank);
-        std::vector<Mail> sent;
-        std::vector<Mail> received;
+        std::vector<PendingTransfer> sent;
+        std::vector<PendingTransfer> received;
         std::thread other([&] {
           for (const auto& step : plan.sends[here])
             sent.push_back(start_send(messenger, step.peer, step.tag, counting(step.count, step.first)));
@@ -403,7 +404,7 @@ TEST_P(MessengerSuite, RandomTrafficArrivesAsAModelSays) {
           ASSERT_TRUE(received[i]->outcome.wait().ok());
           ASSERT_EQ(received[i]->values, counting(step.count, step.first)) << "seed " << seed - 1;
         }
-        for (auto& mail : sent) ASSERT_TRUE(mail->outcome.wait().ok());
+        for (auto& transfer : sent) ASSERT_TRUE(transfer->outcome.wait().ok());
       });
     }
   }

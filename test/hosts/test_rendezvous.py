@@ -30,10 +30,10 @@ MAIL_SERVER = textwrap.dedent("""
     import socket, sys
     listener = socket.create_server(("172.17.0.1", int(sys.argv[1])))
     print("ready", flush=True)
-    guests = []
+    connections = []
     while True:
-        guests.append(listener.accept()[0])
-        guests[-1].sendall(b"220 welcome\\r\\n")
+        connections.append(listener.accept()[0])
+        connections[-1].sendall(b"220 welcome\\r\\n")
     """)
 
 

@@ -43,7 +43,7 @@ def test_a_gan_trains_as_in_one_process(overlap: dict[str, Any]):
     )
 
 
-def test_ranks_whose_passes_reach_different_optimizers_do_not_wait_for_each_other_in_a_circle(
+def test_ranks_whose_passes_reach_different_optimizers_do_not_wait_for_each_other_in_a_cycle(
     overlap: dict[str, Any],
 ):
     run_ready(

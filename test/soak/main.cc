@@ -104,7 +104,7 @@ class Soak {
     Handle handle;
   };
   /// A message that this rank sends, and one that it receives.
-  struct Letters {
+  struct Exchange {
     std::vector<std::int64_t> sent;
     std::vector<std::int64_t> got;
     int source;
@@ -112,7 +112,7 @@ class Soak {
   };
   struct Window {
     std::vector<Running> works;
-    Letters letters;
+    Exchange exchange;
     std::uint64_t number = 0;
   };
 
@@ -185,20 +185,20 @@ class Soak {
       }
       for (std::size_t i = 0; i < works.size(); ++i) made.works.push_back({std::move(works[i]), handles[i]});
     }
-    write(made.letters, window);
+    write(made.exchange, window);
   }
 
-  static std::int64_t letter(int from, std::uint64_t window) {
+  static std::int64_t value_of(int from, std::uint64_t window) {
     return static_cast<std::int64_t>(window) * 64 + from;
   }
   static std::size_t length(std::uint64_t window) { return window % 16 == 0 ? 30'000 : window % 50; }
 
-  void write(Letters& letters, std::uint64_t window) {
+  void write(Exchange& exchange, std::uint64_t window) {
     const int step = 1 + static_cast<int>(window) % std::max(1, hora_.size() - 1);
     const int to = (hora_.rank() + step) % hora_.size();
-    letters.source = (hora_.rank() + hora_.size() - step) % hora_.size();
-    letters.sent.assign(length(window), letter(hora_.rank(), window));
-    letters.got.assign(length(window), -1);
+    exchange.source = (hora_.rank() + hora_.size() - step) % hora_.size();
+    exchange.sent.assign(length(window), value_of(hora_.rank(), window));
+    exchange.got.assign(length(window), -1);
     const auto message = [&](int peer) {
       Message one;
       one.peer = peer;
@@ -207,12 +207,12 @@ class Soak {
       one.shape = {static_cast<std::int64_t>(length(window))};
       return one;
     };
-    Message incoming = message(letters.source);
-    incoming.output = letters.got.data();
-    letters.handles.push_back(hora_.receive(std::move(incoming)));
+    Message incoming = message(exchange.source);
+    incoming.output = exchange.got.data();
+    exchange.handles.push_back(hora_.receive(std::move(incoming)));
     Message outgoing = message(to);
-    outgoing.input = letters.sent.data();
-    letters.handles.push_back(hora_.send(std::move(outgoing)));
+    outgoing.input = exchange.sent.data();
+    exchange.handles.push_back(hora_.send(std::move(outgoing)));
   }
 
   void finish_one() {
@@ -221,11 +221,11 @@ class Soak {
       running.handle.wait();
       note(running.work->wrong());
     }
-    for (const auto& handle : window.letters.handles) handle.wait();
-    const std::int64_t wanted = letter(window.letters.source, window.number);
-    for (const auto got : window.letters.got) {
+    for (const auto& handle : window.exchange.handles) handle.wait();
+    const std::int64_t wanted = value_of(window.exchange.source, window.number);
+    for (const auto got : window.exchange.got) {
       if (got == wanted) continue;
-      note(fmt::format("a message of rank {} holds {}, not {}", window.letters.source, got, wanted));
+      note(fmt::format("a message of rank {} holds {}, not {}", window.exchange.source, got, wanted));
       break;
     }
     windows_.pop_front();

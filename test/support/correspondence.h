@@ -56,30 +56,31 @@ inline Envelope numbers(int source, int tag, std::size_t count) {
   return {source, tag, DType::int32, {static_cast<std::int64_t>(count)}};
 }
 
-/// Numbers that are being sent, or that come.
-struct Letters {
+/// A message of numbers that is being sent or received.
+struct Transfer {
   Numbers values;
   Outcome outcome;
 };
-using Mail = std::shared_ptr<Letters>;
+using PendingTransfer = std::shared_ptr<Transfer>;
 
-inline Mail start_send(Messenger& from, int to, int tag, Numbers values) {
-  auto mail = std::make_shared<Letters>();
-  mail->values = std::move(values);
-  from.send({to, numbers(0, tag, mail->values.size()), mail->values.data(),
-             [mail](const Status& status) { mail->outcome.set(status, nullptr); }});
-  return mail;
+inline PendingTransfer start_send(Messenger& from, int to, int tag, Numbers values) {
+  auto transfer = std::make_shared<Transfer>();
+  transfer->values = std::move(values);
+  from.send({to, numbers(0, tag, transfer->values.size()), transfer->values.data(),
+             [transfer](const Status& status) { transfer->outcome.set(status, nullptr); }});
+  return transfer;
 }
 
-inline Mail start_receive(Messenger& at, int source, int tag) {
-  auto mail = std::make_shared<Letters>();
-  at.receive({source, tag,
-              [mail](const Envelope& found) {
-                mail->values.resize(static_cast<std::size_t>(found.shape.front()));
-                return mail->values.data();
-              },
-              [mail](const Status& status, const Envelope* found) { mail->outcome.set(status, found); }});
-  return mail;
+inline PendingTransfer start_receive(Messenger& at, int source, int tag) {
+  auto transfer = std::make_shared<Transfer>();
+  at.receive(
+      {source, tag,
+       [transfer](const Envelope& found) {
+         transfer->values.resize(static_cast<std::size_t>(found.shape.front()));
+         return transfer->values.data();
+       },
+       [transfer](const Status& status, const Envelope* found) { transfer->outcome.set(status, found); }});
+  return transfer;
 }
 
 inline Status send(Messenger& from, int to, int tag, Numbers values) {
@@ -87,10 +88,10 @@ inline Status send(Messenger& from, int to, int tag, Numbers values) {
 }
 
 inline Numbers receive(Messenger& at, int source, int tag) {
-  const Mail mail = start_receive(at, source, tag);
-  const Status status = mail->outcome.wait();
+  const PendingTransfer transfer = start_receive(at, source, tag);
+  const Status status = transfer->outcome.wait();
   if (!status.ok()) throw Error(status);
-  return mail->values;
+  return transfer->values;
 }
 
 }  // namespace hora

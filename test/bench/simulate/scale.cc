@@ -194,7 +194,7 @@ class Simulated {
       } else {
         rank.io_free += cost_of(bytes->size());
         travel(number, to.front(), bytes->size(), rank.io_free,
-               [this, number, parent = to.front(), letter = bytes] { deliver(number, parent, *letter); });
+               [this, number, parent = to.front(), message = bytes] { deliver(number, parent, *message); });
       }
       writes += rank.io_free - begins;  // an engine writes itself
     }
@@ -250,7 +250,7 @@ class Simulated {
     }
   }
 
-  /// The kind of a turn: of a leaf, of rank 0, whether it asks, and how many letters it reads.
+  /// The kind of a turn: of a leaf, of rank 0, whether it asks, and how many messages it reads.
   using Kind = std::tuple<bool, bool, bool, std::size_t>;
 
   Costs costs_;

@@ -10,7 +10,7 @@
 namespace hora {
 namespace {
 
-TEST(Worker, RunsErrandsInTheirOrder) {
+TEST(Worker, RunsTasksInTheirOrder) {
   Worker worker;
   std::vector<int> done;  // the worker writes, and what `await` has seen may be read
   for (int round = 0; round < 100; ++round) {
@@ -33,7 +33,7 @@ TEST(Worker, WorksWhileTheEngineDoesSomethingElse) {
   worker.await(0);
 }
 
-TEST(Worker, AFailureIsTheLastErrandThatIsRun) {
+TEST(Worker, AFailureIsTheLastTaskThatIsRun) {
   Worker worker;
   std::atomic<int> run = 0;
   const auto good = worker.send([&] { ++run; });
@@ -63,7 +63,7 @@ TEST(Worker, WhatIsNotOursIsAFailureToo) {
   }
 }
 
-TEST(Worker, GoesWhenItsErrandsAreDone) {
+TEST(Worker, GoesWhenItsTasksAreDone) {
   std::atomic<int> run = 0;
   for (int i = 0; i < 50; ++i) {
     Worker worker;

@@ -63,11 +63,11 @@ TEST(BeginConnect, FindsWhoListens) {
 TEST(ListenEverywhere, TakesBothKindsAndNamesThemByTheirOwnNumbers) {
   const Descriptor listener = listen_everywhere();
   const std::string port = local_address(listener.fd()).port;
-  const Descriptor guest = begin_connect({"127.0.0.2", port});
+  const Descriptor connection = begin_connect({"127.0.0.2", port});
   ASSERT_TRUE(await_events(listener.fd(), POLLIN, Clock::now() + std::chrono::seconds(5)));
   const Descriptor socket(::accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
   EXPECT_EQ(local_address(socket.fd()).host, "127.0.0.2");
-  EXPECT_EQ(remote_address(socket.fd()), local_address(guest.fd()));
+  EXPECT_EQ(remote_address(socket.fd()), local_address(connection.fd()));
 }
 
 std::string congestion_control(const Descriptor& socket) {

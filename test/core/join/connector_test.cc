@@ -28,16 +28,17 @@ class Service {
   [[nodiscard]] Address address() const { return local_address(listener_.fd()); }
   void serve() {
     while (await_events(listener_.fd(), POLLIN, TimePoint::min())) {
-      guests_.emplace_back(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (!says_.empty()) write_all(guests_.back().fd(), std::as_bytes(std::span(says_)), TimePoint::max());
+      connections_.emplace_back(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!says_.empty())
+        write_all(connections_.back().fd(), std::as_bytes(std::span(says_)), TimePoint::max());
     }
   }
-  void hang_up() { guests_.clear(); }
+  void hang_up() { connections_.clear(); }
 
  private:
   Descriptor listener_;
   std::string says_;
-  std::vector<Descriptor> guests_;
+  std::vector<Descriptor> connections_;
 };
 
 Address refused() {
@@ -92,7 +93,7 @@ TEST(Connector, FindsTheRankBehindWrongAddresses) {
   EXPECT_EQ(local_address(found->socket.fd()), remote_address(arrivals.front().connection.socket.fd()));
 }
 
-TEST(Connector, TwoWaysToOneRankAreOneGuest) {
+TEST(Connector, TwoWaysToOneRankAreOneArrival) {
   Descriptor listener = listen_everywhere();
   const std::string port = local_address(listener.fd()).port;
   Acceptor acceptor(std::move(listener), kJobSecret, 1);

@@ -20,12 +20,12 @@ TimePoint soon() { return Clock::now() + std::chrono::seconds(10); }
 
 TEST(LocalSocket, PassesAFile) {
   const Descriptor listener = listen_local(some_name());
-  const Descriptor guest = connect_local(some_name());
+  const Descriptor connection = connect_local(some_name());
   const Descriptor host = accept_local(listener, soon());
   const Descriptor file(::memfd_create("test", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(file.fd(), 12345), 0);
   send_descriptor(host, file, soon());
-  const Descriptor received = receive_descriptor(guest, soon());
+  const Descriptor received = receive_descriptor(connection, soon());
   struct stat found{};
   ASSERT_EQ(::fstat(received.fd(), &found), 0);
   EXPECT_EQ(found.st_size, 12345);
@@ -34,7 +34,7 @@ TEST(LocalSocket, PassesAFile) {
 
 TEST(LocalSocket, KnowsWhoConnects) {
   const Descriptor listener = listen_local(some_name());
-  const Descriptor guest = connect_local(some_name());
+  const Descriptor connection = connect_local(some_name());
   EXPECT_EQ(user_of(accept_local(listener, soon())), ::geteuid());
 }
 
@@ -54,13 +54,13 @@ TEST(LocalSocket, WaitsNoLongerThanTheDeadline) {
 
 TEST(LocalSocket, RefusesAMessageWithoutAFileAndAClosedConnection) {
   const Descriptor listener = listen_local(some_name());
-  const Descriptor guest = connect_local(some_name());
+  const Descriptor connection = connect_local(some_name());
   {
     const Descriptor host = accept_local(listener, soon());
     ASSERT_EQ(::write(host.fd(), "x", 1), 1);
-    EXPECT_THROW(static_cast<void>(receive_descriptor(guest, soon())), Error);
+    EXPECT_THROW(static_cast<void>(receive_descriptor(connection, soon())), Error);
   }
-  EXPECT_THROW(static_cast<void>(receive_descriptor(guest, soon())), Error);
+  EXPECT_THROW(static_cast<void>(receive_descriptor(connection, soon())), Error);
 }
 
 }  // namespace

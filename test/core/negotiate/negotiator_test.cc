@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/negotiate/negotiator.h"
 
-#include "core/backend/local/post_office.h"
+#include "core/backend/local/control_queues.h"
 #include "test/core/negotiate/tensor.h"
 
 #include <gmock/gmock.h>
@@ -23,9 +23,9 @@ class Ranks {
   explicit Ranks(int size, std::size_t capacity = 8192, bool locks = false, int radix = 0) {
     if (locks) votes_ = make_votes(size);
     for (auto& call : votes_) WakeUp(call->wake_up()).sleeps_for(Sleep::any_news);
-    auto office = std::make_shared<local::PostOffice>(size, radix);
+    auto queues = std::make_shared<local::ControlQueues>(size, radix);
     for (int rank = 0; rank < size; ++rank) {
-      controls_.push_back(local::make_local_control(office, rank));
+      controls_.push_back(local::make_local_control(queues, rank));
       controls_.back()->on_event([this, rank] {
         ++messages_;
         if (!votes_.empty()) WakeUp(votes_[static_cast<std::size_t>(rank)]->wake_up()).ring();
@@ -94,18 +94,18 @@ TEST(Negotiator, ReportsTheEndWhenAllHaveLeft) {
 }
 
 TEST(Negotiator, ThrowsTheLossOfARank) {
-  auto office = std::make_shared<local::PostOffice>(2);
-  const auto control = local::make_local_control(office, 0);
+  auto queues = std::make_shared<local::ControlQueues>(2);
+  const auto control = local::make_local_control(queues, 0);
   Negotiator position(*control);
-  office->lose(1, {Code::aborted, "rank 1 is gone"});
+  queues->lose(1, {Code::aborted, "rank 1 is gone"});
   EXPECT_THROW(position.hear(kStart, false), Error);
 }
 
 /// Two ranks do this twice. The bytes of a rank's second ballot.
 std::size_t bytes_of_the_second_ballot(Operation operation) {
-  auto office = std::make_shared<local::PostOffice>(2);
-  const auto first = local::make_local_control(office, 0);
-  const auto second = local::make_local_control(office, 1);
+  auto queues = std::make_shared<local::ControlQueues>(2);
+  const auto first = local::make_local_control(queues, 0);
+  const auto second = local::make_local_control(queues, 1);
   Request request = tensor("a rather long name of a parameter");
   request.operation = operation;
   Negotiator position(*second);
@@ -156,9 +156,9 @@ TEST(Negotiator, RanksAgreeWhateverIsForgotten) {
 }
 
 TEST(Negotiator, CountsHowLongATensorWaitsFromWhenTheAskingCameHoweverLateItIsRead) {
-  auto office = std::make_shared<local::PostOffice>(2);
-  const auto first = local::make_local_control(office, 0);
-  const auto second = local::make_local_control(office, 1);
+  auto queues = std::make_shared<local::ControlQueues>(2);
+  const auto first = local::make_local_control(queues, 0);
+  const auto second = local::make_local_control(queues, 1);
   Negotiator root(*first);
   Negotiator position(*second);
   root.hear(kStart, false);
@@ -371,15 +371,15 @@ TEST_F(InATree, GroupsAreDecidedAndReportsArrive) {
 }
 
 TEST_F(InATree, NobodySpeaksForRanksThatAreNotBelowIt) {
-  auto office = std::make_shared<local::PostOffice>(7, 2);
-  const auto first = local::make_local_control(office, 0);
-  const auto other = local::make_local_control(office, 1);
+  auto queues = std::make_shared<local::ControlQueues>(7, 2);
+  const auto first = local::make_local_control(queues, 0);
+  const auto other = local::make_local_control(queues, 1);
   Negotiator root(*first);
   Ballot ballot;
   ballot.ranks = RankSet(4);
   other->send(0, encode(ballot));
   EXPECT_THROW(root.hear(now_, false), Error);
-  local::make_local_control(office, 2)->send(0, encode(Ballot{}));
+  local::make_local_control(queues, 2)->send(0, encode(Ballot{}));
   EXPECT_THROW(root.hear(now_, false), Error) << "its parent is rank 1";
 }
 

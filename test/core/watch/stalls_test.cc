@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/watch/stalls.h"
 
-#include "core/backend/local/post_office.h"
+#include "core/backend/local/control_queues.h"
 #include "test/core/watch/members.h"
 
 #include <gmock/gmock.h>
@@ -41,7 +41,7 @@ class StallsTest : public testing::Test {
     return look(stalls, now + seconds(1));
   }
 
-  std::shared_ptr<local::PostOffice> office_ = std::make_shared<local::PostOffice>(3);
+  std::shared_ptr<local::ControlQueues> office_ = std::make_shared<local::ControlQueues>(3);
   std::unique_ptr<Control> control_ = local::make_local_control(office_, 0);
   Negotiator negotiator_{*control_};
 };
@@ -202,11 +202,11 @@ TEST_F(StallsTest, SayWhatAMissingRankWaitsForItself) {
 }
 
 /// Some ranks ask for a tensor, as ballots do.
-void ask_for(const std::shared_ptr<local::PostOffice>& office, const std::vector<int>& ranks,
+void ask_for(const std::shared_ptr<local::ControlQueues>& queues, const std::vector<int>& ranks,
              const std::string& name) {
   Ballot ballot;
   ballot.requests = tensor(name);
-  for (const int rank : ranks) local::make_local_control(office, rank)->send(0, encode(ballot));
+  for (const int rank : ranks) local::make_local_control(queues, rank)->send(0, encode(ballot));
 }
 
 TEST_F(StallsTest, TellOneMistakeOnceWhereTwoSidesWaitForEachOther) {
@@ -322,7 +322,7 @@ TEST_F(StallsTest, NameTheProcessSet) {
 TEST_F(StallsTest, OnlyNameMostOfMany) {
   std::vector<Member> members;
   for (int rank = 0; rank < 20; ++rank) members.push_back({rank, 100 + rank, "a", {}});
-  const auto control = local::make_local_control(std::make_shared<local::PostOffice>(20), 0);
+  const auto control = local::make_local_control(std::make_shared<local::ControlQueues>(20), 0);
   Negotiator negotiator(*control);
   Stalls stalls({seconds(1), {}}, members);
   negotiator.ask(kWorld, tensor("grad"), kStart);

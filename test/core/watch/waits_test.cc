@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/watch/waits.h"
 
-#include "core/backend/local/post_office.h"
+#include "core/backend/local/control_queues.h"
 
 #include <hora/message.h>
 
@@ -33,7 +33,7 @@ class WaitsTest : public testing::Test {
   }
   [[nodiscard]] std::vector<Wait> all() const { return waits_.all(negotiator_); }
 
-  std::shared_ptr<local::PostOffice> office_ = std::make_shared<local::PostOffice>(3);
+  std::shared_ptr<local::ControlQueues> office_ = std::make_shared<local::ControlQueues>(3);
   std::unique_ptr<Control> control_ = local::make_local_control(office_, 0);
   Negotiator negotiator_{*control_};
   Waits waits_{3};

@@ -30,9 +30,9 @@ Descriptor listener() {
 }
 
 /// A server at a port, whose time only goes on when it is told to.
-class Office {
+class RunningServer {
  public:
-  Office() : Office(listener()) {}
+  RunningServer() : RunningServer(listener()) {}
 
   [[nodiscard]] Descriptor visitor() const {
     Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -61,7 +61,7 @@ class Office {
   HttpServer server;
 
  private:
-  explicit Office(Descriptor socket)
+  explicit RunningServer(Descriptor socket)
       : server(Descriptor(), HttpServer::For::everybody), port_(port_of(socket)) {
     server = HttpServer(std::move(socket), HttpServer::For::everybody);
   }
@@ -87,25 +87,25 @@ bool has_ended(const Descriptor& socket) {
 }
 
 TEST(HttpServer, HandsOutARequestAndGivesTheAnswer) {
-  Office office;
-  const Descriptor visitor = office.visitor();
+  RunningServer running;
+  const Descriptor visitor = running.visitor();
   write(visitor, "GET /metr");
-  office.turn();
+  running.turn();
   write(visitor, "ics HTTP/1.0\r\n\r\n");
-  const auto visits = office.until_visited();
+  const auto visits = running.until_visited();
   ASSERT_EQ(visits.size(), 1u);
   EXPECT_EQ(visits.front().request, (HttpRequest{"GET", "/metrics"}));
-  office.server.answer(visits.front().visitor, {200, "text/plain", "hora 1\n"}, office.now);
-  office.turn();
+  running.server.answer(visits.front().visitor, {200, "text/plain", "hora 1\n"}, running.now);
+  running.turn();
   EXPECT_EQ(parse_response(read_to_the_end(visitor)).body, "hora 1\n");
 }
 
 TEST(HttpServer, TellsWhoAsksNonsenseThatItDoes) {
-  Office office;
-  const Descriptor visitor = office.visitor();
+  RunningServer running;
+  const Descriptor visitor = running.visitor();
   write(visitor, "EHLO\r\n\r\n");
   while (!has_ended(visitor)) {
-    EXPECT_TRUE(office.turn().empty());
+    EXPECT_TRUE(running.turn().empty());
     std::array<char, 512> buffer{};
     const auto got = ::recv(visitor.fd(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (got <= 0) continue;
@@ -114,45 +114,46 @@ TEST(HttpServer, TellsWhoAsksNonsenseThatItDoes) {
 }
 
 TEST(HttpServer, SendsAwayWhoIsSlow) {
-  Office office;
-  const Descriptor visitor = office.visitor();
+  RunningServer running;
+  const Descriptor visitor = running.visitor();
   write(visitor, "GET /");
-  while (office.server.next() == TimePoint::max()) office.turn();
-  EXPECT_EQ(office.server.next(), office.now + HttpServer::kIdleTimeout);
-  office.now += HttpServer::kIdleTimeout;
-  office.server.turn(office.now);
-  EXPECT_EQ(office.server.next(), TimePoint::max());
+  while (running.server.next() == TimePoint::max()) running.turn();
+  EXPECT_EQ(running.server.next(), running.now + HttpServer::kIdleTimeout);
+  running.now += HttpServer::kIdleTimeout;
+  running.server.turn(running.now);
+  EXPECT_EQ(running.server.next(), TimePoint::max());
   EXPECT_EQ(read_to_the_end(visitor), "");
 }
 
 TEST(HttpServer, LetsNoMoreInThanItHasRoomForUntilTheyAreSentAway) {
-  Office office;
+  RunningServer running;
   std::vector<Descriptor> idle;
-  for (std::size_t i = 0; i < HttpServer::kRoom; ++i) idle.push_back(office.visitor());
+  for (std::size_t i = 0; i < HttpServer::kRoom; ++i) idle.push_back(running.visitor());
   std::vector<pollfd> events;
   while (events.size() != HttpServer::kRoom) {  // nobody waits at the reserved listener any more
-    office.turn();
+    running.turn();
     events.clear();
-    office.server.watch(events);
+    running.server.watch(events);
   }
-  const Descriptor late = office.visitor();
+  const Descriptor late = running.visitor();
   write(late, "GET / HTTP/1.0\r\n\r\n");
-  EXPECT_TRUE(office.server.turn(office.now).empty());
-  office.now += HttpServer::kIdleTimeout;
-  office.server.turn(office.now);
-  EXPECT_EQ(office.until_visited().size(), 1u);
+  EXPECT_TRUE(running.server.turn(running.now).empty());
+  running.now += HttpServer::kIdleTimeout;
+  running.server.turn(running.now);
+  EXPECT_EQ(running.until_visited().size(), 1u);
 }
 
 TEST(HttpServer, DoesNotMindWhoLeavesBeforeTheAnswer) {
-  Office office;
+  RunningServer running;
   {
-    const Descriptor visitor = office.visitor();
+    const Descriptor visitor = running.visitor();
     write(visitor, "GET / HTTP/1.0\r\n\r\n");
   }
-  const auto visits = office.until_visited();
-  office.server.answer(visits.front().visitor, {200, "text/plain", std::string(10'000'000, 'x')}, office.now);
-  office.server.answer(visits.front().visitor + 1, {}, office.now);
-  while (office.server.next() != TimePoint::max()) office.turn();
+  const auto visits = running.until_visited();
+  running.server.answer(visits.front().visitor, {200, "text/plain", std::string(10'000'000, 'x')},
+                        running.now);
+  running.server.answer(visits.front().visitor + 1, {}, running.now);
+  while (running.server.next() != TimePoint::max()) running.turn();
 }
 
 TEST(HttpServer, HearsNobodyButItsUserAndRootOnALocalSocket) {

@@ -19,11 +19,11 @@ TEST(ProbeSocket, TakesWhoShowsItsToken) {
       [&] { static_cast<void>(reach_probe({"127.0.0.1"}, socket.port(), std::string(16, 'x'), 3, soon())); });
   unknown.join();
   const Descriptor late = reach_probe({"127.0.0.1"}, socket.port(), socket.token(), 2, soon());
-  const Descriptor guest = reach_probe({"127.0.0.1"}, socket.port(), socket.token(), 3, soon());
+  const Descriptor connection = reach_probe({"127.0.0.1"}, socket.port(), socket.token(), 3, soon());
   const Descriptor host = socket.accept(3, soon());
-  EXPECT_EQ(own_end(guest.fd()), "127.0.0.1");
+  EXPECT_EQ(own_end(connection.fd()), "127.0.0.1");
   EXPECT_EQ(other_end(host.fd()), "127.0.0.1");
-  write_all(guest.fd(), std::array{std::byte{7}}, soon());
+  write_all(connection.fd(), std::array{std::byte{7}}, soon());
   std::array<std::byte, 1> received{};
   read_exactly(host.fd(), received, soon());
   EXPECT_EQ(received[0], std::byte{7});

@@ -66,7 +66,7 @@ ROW = Row(
     what="Two network namespaces of this machine with a link of a given rate, and of 50 us delay where the kernel has netem. The limit is a raw exchange between pairs "
     "of ranks of what has to cross the link. half: float16 on the wire, with the conversions.",
     missed="At 10 Gbit/s with two ranks on each host 64 MiB take half as long again as the link needs. Both hosts are the same two processors here: four ranks and four "
-    "couriers sum within hosts and carry bytes to the link in turns, and what of it is under way while the "
+    "workers sum within hosts and carry bytes to the link in turns, and what of it is under way while the "
     "link works is for the scheduler to say: blocks reach from "
     "0.56 to 0.87. 16 MiB, which fit into caches, keep up with the link. Hosts with processors of their own "
     "were not at hand.",

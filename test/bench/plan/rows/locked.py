@@ -49,7 +49,7 @@ def _experiment(ranks: int, settings: Settings) -> Experiment:
 ROW = Row(
     key="b11",
     title="a locked schedule",
-    what="Equal steps, and a last one in which the last rank goes astray with one of the 161 tensors. Letters are those that an engine gives its control plane to send, "
+    what="Equal steps, and a last one in which the last rank goes astray with one of the 161 tensors. Messages are those that an engine gives its control plane to send, "
     "of the rank that sends most. A rank has unlocked when it sends one, and is told when the operation ends "
     "with an error that names the tensor. All sums are checked.",
     experiments=lambda settings: [_experiment(ranks, settings) for ranks in RANKS],
@@ -59,7 +59,7 @@ ROW = Row(
             "hora",
             (
                 at_most(5, "steps").only(["steps until locked"]),
-                at_most(0, "letters").only(["letters a locked step"]),
+                at_most(0, "messages").only(["messages a locked step"]),
                 at_most(0, "bytes").only(["bytes a locked step"]),
                 at_most(100, "ms").only(
                     [

@@ -13,7 +13,7 @@ TEST(MessageBoxes, WhatARankHasLentIsNotTouchedAfterItHasClosed) {
   const auto boxes = std::make_shared<MessageBoxes>(2);
   const auto sender = make_local_messenger(boxes, 0);
   const auto receiver = make_local_messenger(boxes, 1);
-  const Mail large = start_send(*sender, 1, 0, counting(100'000, 0));
+  const PendingTransfer large = start_send(*sender, 1, 0, counting(100'000, 0));
   EXPECT_TRUE(send(*sender, 1, 1, {4}).ok());
   sender->abort({Code::aborted, "over"});
   EXPECT_EQ(large->outcome.wait().message, "over");
@@ -26,7 +26,7 @@ TEST(MessageBoxes, WhatIsSentToARankThatHasClosedEndsWithItsSender) {
   const auto sender = make_local_messenger(boxes, 0);
   make_local_messenger(boxes, 1).reset();
   EXPECT_TRUE(send(*sender, 1, 0, {1}).ok());
-  const Mail large = start_send(*sender, 1, 0, counting(100'000, 0));
+  const PendingTransfer large = start_send(*sender, 1, 0, counting(100'000, 0));
   EXPECT_FALSE(large->outcome.told());
   sender->abort({Code::aborted, "over"});
   EXPECT_EQ(large->outcome.wait().message, "over");

@@ -19,8 +19,8 @@ class Sending : public testing::Test {
     reader_.open(std::move(sessions_.second.receives));
   }
 
-  Mail send(std::size_t count) {
-    auto mail = std::make_shared<Letters>();
+  PendingTransfer send(std::size_t count) {
+    auto mail = std::make_shared<Transfer>();
     mail->values = counting(count, 5);
     Calls calls;
     outlet_.send({1, numbers(0, 2, count), mail->values.data(),
@@ -63,7 +63,7 @@ class Sending : public testing::Test {
 
 TEST_F(Sending, WaitsForASocket) {
   EXPECT_FALSE(outlet_.has_more());
-  const Mail small = send(3);
+  const PendingTransfer small = send(3);
   EXPECT_TRUE(outlet_.has_more());
   EXPECT_FALSE(small->outcome.told());
   open();
@@ -73,8 +73,8 @@ TEST_F(Sending, WaitsForASocket) {
 
 TEST_F(Sending, AnnouncesWhatIsLargeAndSendsItWhenItIsAskedFor) {
   open();
-  const Mail large = send(50'000);
-  const Mail unwanted = send(60'000);
+  const PendingTransfer large = send(50'000);
+  const PendingTransfer unwanted = send(60'000);
   EXPECT_EQ(next(), (MessageFrame{Kind::announcement, 1, numbers(0, 2, 50'000)}));
   EXPECT_EQ(next(), (MessageFrame{Kind::announcement, 2, numbers(0, 2, 60'000)}));
   answer({Kind::refusal, 2, {}});
@@ -94,7 +94,7 @@ TEST_F(Sending, AnnouncesSmallOnesWhenTheCreditIsUsedUp) {
     send(1000);
     ASSERT_EQ(next().kind, Kind::whole);
   }
-  const Mail waiting = send(1000);
+  const PendingTransfer waiting = send(1000);
   EXPECT_EQ(next().kind, Kind::announcement);
   EXPECT_FALSE(waiting->outcome.told());
   answer({Kind::credit, each, {}});
@@ -114,8 +114,8 @@ TEST_F(Sending, RefusesWhatNoReceiverSays) {
 }
 
 TEST_F(Sending, FailsWhatHasNotBeenSent) {
-  const Mail small = send(1);
-  const Mail large = send(50'000);
+  const PendingTransfer small = send(1);
+  const PendingTransfer large = send(50'000);
   Calls calls;
   outlet_.fail({Code::aborted, "over"}, calls);
   run(calls);

@@ -30,11 +30,11 @@ TEST(TcpMessenger, AConnectionThatBreaksEndsWhatDependsOnItIfNobodyExplainsIt) {
   EXPECT_TRUE(send(*ranks[1], 0, 7, {2}).ok());
   EXPECT_EQ(receive(*ranks[0], 1, 0), Numbers{1});
   EXPECT_EQ(receive(*ranks[1], 0, 0), Numbers{1});
-  const Mail any = start_receive(*ranks[0], kAnySource, 9);
-  const Mail announced = start_send(*ranks[1], 0, 1, counting(100'000, 0));
+  const PendingTransfer any = start_receive(*ranks[0], kAnySource, 9);
+  const PendingTransfer announced = start_send(*ranks[1], 0, 1, counting(100'000, 0));
   while (!ranks[0]->probe(1, 1)) std::this_thread::yield();
-  const Mail waiting = start_receive(*ranks[0], 1, 5);
-  const Mail sent = start_send(*ranks[0], 1, 1, counting(100'000, 0));
+  const PendingTransfer waiting = start_receive(*ranks[0], 1, 5);
+  const PendingTransfer sent = start_send(*ranks[0], 1, 1, counting(100'000, 0));
   ranks[1].reset();
   EXPECT_FALSE(announced->outcome.wait().ok());
   const std::string expected = "the connection for messages with rank 1 broke: ";
@@ -56,7 +56,7 @@ TEST(TcpMessenger, WhatExplainsABreakInTimeIsToldInstead) {
   auto ranks = connect_tcp_messengers(2);
   EXPECT_TRUE(send(*ranks[1], 0, 0, {1}).ok());
   EXPECT_EQ(receive(*ranks[0], 1, 0), Numbers{1});
-  const Mail waiting = start_receive(*ranks[0], 1, 5);
+  const PendingTransfer waiting = start_receive(*ranks[0], 1, 5);
   ranks[1].reset();
   ranks[0]->abort({Code::aborted, "rank 1 was killed"});
   EXPECT_EQ(waiting->outcome.wait().message, "rank 1 was killed");
@@ -76,9 +76,9 @@ TEST(TcpMessenger, ARankWithoutDescriptorsEndsWhatItWaitsForAndNamesTheLimitAndG
   ::close(next);
   const rlimit one_more{static_cast<rlim_t>(next) + 1, before.rlim_max};
   ::setrlimit(RLIMIT_NOFILE, &one_more);
-  const Mail in_vain = start_receive(*ranks[0], 1, 5);
-  const Mail from_self = start_receive(*ranks[0], 0, 5);
-  const Mail sent = start_send(*ranks[1], 0, 5, {4});
+  const PendingTransfer in_vain = start_receive(*ranks[0], 1, 5);
+  const PendingTransfer from_self = start_receive(*ranks[0], 0, 5);
+  const PendingTransfer sent = start_send(*ranks[1], 0, 5, {4});
   const Status status = in_vain->outcome.wait();
   ::setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_EQ(status.code, Code::unavailable);
