@@ -41,8 +41,8 @@ class StallsTest : public testing::Test {
     return look(stalls, now + seconds(1));
   }
 
-  std::shared_ptr<local::ControlQueues> office_ = std::make_shared<local::ControlQueues>(3);
-  std::unique_ptr<Control> control_ = local::make_local_control(office_, 0);
+  std::shared_ptr<local::ControlQueues> queues_ = std::make_shared<local::ControlQueues>(3);
+  std::unique_ptr<Control> control_ = local::make_local_control(queues_, 0);
   Negotiator negotiator_{*control_};
 };
 
@@ -87,7 +87,7 @@ TEST_F(StallsTest, AskAlsoThoseWhomATensorMissesThatBecomesOverdueMeanwhile) {
   const TimePoint begin = Clock::now();
   Ballot ballot;
   ballot.requests = tensor("loss");
-  local::make_local_control(office_, 1)->send(0, encode(ballot));
+  local::make_local_control(queues_, 1)->send(0, encode(ballot));
   negotiator_.ask(kWorld, tensor("grad"), begin - seconds(30));
   negotiator_.hear(Clock::now(), false);
   const TimePoint late = Clock::now() + seconds(60);
@@ -107,7 +107,7 @@ TEST_F(StallsTest, SayNothingOfWhatHasBeenDecidedMeanwhile) {
   EXPECT_THAT(look(stalls, kStart + seconds(60)).ask, ElementsAre(1, 2));
   Ballot ballot;
   ballot.requests = tensor("grad");
-  for (const int rank : {1, 2}) local::make_local_control(office_, rank)->send(0, encode(ballot));
+  for (const int rank : {1, 2}) local::make_local_control(queues_, rank)->send(0, encode(ballot));
   negotiator_.hear(Clock::now(), false);
   EXPECT_THAT(look(stalls, kStart + seconds(61)).warnings, IsEmpty());
 }
@@ -116,7 +116,7 @@ TEST_F(StallsTest, SayNothingOfWhatAllHaveAskedForAtLast) {
   Stalls stalls({seconds(60), seconds(100)}, kMembers);
   Ballot ballot;
   ballot.requests = tensor("grad");
-  for (const int rank : {1, 2}) local::make_local_control(office_, rank)->send(0, encode(ballot));
+  for (const int rank : {1, 2}) local::make_local_control(queues_, rank)->send(0, encode(ballot));
   negotiator_.hear(Clock::now(), false);
   negotiator_.ask(kWorld, tensor("grad"), Clock::now());  // decided when rank 0 next hears
   const auto advice = look(stalls, Clock::now() + seconds(1000));
@@ -162,7 +162,7 @@ TEST_F(StallsTest, LookInTimeForAYoungerTensorIfTheOldestIsExcused) {
   negotiator_.ask(kWorld, tensor("excused"), begin - seconds(30));
   Ballot ballot;
   ballot.requests = tensor("other");
-  for (const int rank : {1, 2}) local::make_local_control(office_, rank)->send(0, encode(ballot));
+  for (const int rank : {1, 2}) local::make_local_control(queues_, rank)->send(0, encode(ballot));
   negotiator_.hear(begin, false);
   const auto next = look(stalls, begin + seconds(30)).next;
   EXPECT_GE(next, begin + seconds(60)) << "rank 0 is late for the other one";
@@ -195,7 +195,7 @@ TEST_F(StallsTest, SayWhatAMissingRankWaitsForItself) {
   negotiator_.ask(kWorld, tensor("a"), kStart);
   Ballot ballot;
   ballot.requests = tensor("b");
-  local::make_local_control(office_, 1)->send(0, encode(ballot));
+  local::make_local_control(queues_, 1)->send(0, encode(ballot));
   negotiator_.hear(Clock::now(), false);
   EXPECT_THAT(ask_in_vain(stalls, kStart + seconds(60)).warnings.front(),
               HasSubstr("It waits itself, for 'b', which others have not submitted"));
@@ -212,7 +212,7 @@ void ask_for(const std::shared_ptr<local::ControlQueues>& queues, const std::vec
 TEST_F(StallsTest, TellOneMistakeOnceWhereTwoSidesWaitForEachOther) {
   Stalls stalls({seconds(60), {}}, kMembers);
   negotiator_.ask(kWorld, tensor("only"), kStart);
-  ask_for(office_, {1, 2}, "gradient.0.weight");
+  ask_for(queues_, {1, 2}, "gradient.0.weight");
   negotiator_.hear(kStart, false);
   EXPECT_THAT(look(stalls, Clock::now() + seconds(61)).ask, ElementsAre(1, 2));
   for (const int rank : {1, 2}) stalls.tell(rank, {4, "last", milliseconds(10), "train.py:7 in step"});
@@ -226,10 +226,10 @@ TEST_F(StallsTest, TellOneMistakeOnceWhereTwoSidesWaitForEachOther) {
 
 TEST_F(StallsTest, BlameABackwardThatWasLeftOutForWhatItsRankDoesInstead) {
   Stalls stalls({seconds(60), {}}, kMembers);
-  ask_for(office_, {1}, "loss");
+  ask_for(queues_, {1}, "loss");
   negotiator_.hear(kStart, false);
   negotiator_.ask(kWorld, tensor("gradient.0.weight"), kStart + seconds(1));
-  ask_for(office_, {2}, "gradient.0.weight");
+  ask_for(queues_, {2}, "gradient.0.weight");
   negotiator_.hear(kStart, false);
   const auto said = ask_in_vain(stalls, Clock::now() + seconds(70)).warnings;
   EXPECT_THAT(said, ElementsAre(AllOf(StartsWith("'gradient.0.weight' "),
