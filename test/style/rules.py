@@ -126,7 +126,6 @@ LARGE_CLASSES = {
         "core/backend/tcp/control/tcp_control",
         "TcpControl",
     ): "19 members, each a class or a flag: it joins them",
-    ("core/backend/tcp/messages/tcp_messenger", "TcpMessenger"): "to be split: sending from receiving",
     ("core/compose/hierarchical", "Hierarchical"): "to be split: allreduce from the other operations",
     ("core/negotiate/branch", "Branch"): "to be split: merging from the times after which parts go up",
     ("core/negotiate/coordinator", "Coordinator"): "to be split: by name, by number, and ranks that leave",

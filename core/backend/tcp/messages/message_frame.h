@@ -19,7 +19,7 @@ namespace hora::tcp {
 //   receiver                 last answer         the same for requests and refusals: the receiver leaves
 //   sender    last answer heard                  all that came before it is here
 //
-// SegmentView messages and announcements are in the order in which they were sent. Heads are sealed, in two
+// Whole messages and announcements are in the order in which they were sent. Heads are sealed, in two
 // pieces: their length (2 bytes, little-endian), and what it is the length of. Elements follow as they are.
 
 enum class MessageFrameKind : std::uint8_t {

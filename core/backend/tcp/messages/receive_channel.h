@@ -18,16 +18,17 @@ struct Reception {
   Incoming wanted;
 };
 
-/// The answers of this rank to one that sends to it, over the socket that has been opened there, and the
-/// elements that will come. The reader of the socket hands them on: see MessageReader. Nothing blocks. Not
-/// thread-safe.
-class MessageInlet {
+/// The messages that come from one rank, over a socket that was opened there: the credit, the elements that
+/// have been asked for, and the answers of this rank. Another class reads the frames (IncomingConnections).
+/// Nothing blocks. Not thread-safe.
+class ReceiveChannel {
  public:
   /// `cipher`: what the other side opens with.
-  MessageInlet(DataSocket socket, Cipher cipher) : socket_(std::move(socket)) {
+  ReceiveChannel(DataSocket socket, Cipher cipher) : socket_(std::move(socket)) {
     writer_.open(std::move(cipher));
   }
 
+  /// For the thread that reads. `flush` writes to it.
   [[nodiscard]] DataSocket& socket() { return socket_; }
 
   /// A whole message of so many bytes has come, or an announcement. Throw Error(internal) if there was no
@@ -38,24 +39,22 @@ class MessageInlet {
   /// Asks for the elements of an announced message, or says that nobody wants them.
   void request(std::uint64_t number, Reception reception, Calls& calls);
   void refuse(std::uint64_t number, Calls& calls);
-  /// The sender has sent its last message, and learns that it is here.
-  void hear_last(Calls& calls) { write({MessageFrameKind::last_heard, 0, {}}, calls); }
+  /// Any other frame has come. Content: its elements are where they belong, and their receive is done. Last:
+  /// the sender learns that it is here.
+  void hear(const MessageFrame& frame, Calls& calls);
   /// Says that nothing new will be asked for or refused. Drops `told` when the sender has heard that, or
   /// cannot be reached.
   void say_last(std::shared_ptr<void> told, Calls& calls);
-  void hear_last_was_heard(Calls& calls);
   /// A whole message of so many bytes has been taken.
   void give_credit(std::size_t bytes, Calls& calls);
 
   /// Where the elements of a message go. Throws Error(internal) if nobody has asked for it.
   [[nodiscard]] std::span<std::byte> destination(std::uint64_t number) const;
-  /// The message, when they are there. It is not expected any more.
-  Reception finish(std::uint64_t number);
 
   /// Whether something waits to be written.
   [[nodiscard]] bool has_more() const { return !writer_.idle(); }
-  /// The event to wait for before the next `flush`, and for something to read.
-  [[nodiscard]] pollfd event() const;
+  /// The event to wait for before the next `flush`. Only if something waits.
+  [[nodiscard]] pollfd event() const { return {socket_.fd(), POLLOUT, 0}; }
   void flush(Calls& calls) { writer_.flush(socket_, calls); }
   /// Ends everything with this status. The socket stays.
   void fail(const Status& why, Calls& calls);
@@ -64,6 +63,8 @@ class MessageInlet {
 
  private:
   void write(const MessageFrame& frame, Calls& calls);
+  void finish(std::uint64_t number, Calls& calls);
+  void drop_told(Calls& calls);
 
   DataSocket socket_;
   MessageWriter writer_;

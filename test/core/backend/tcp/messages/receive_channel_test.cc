@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/tcp/messages/message_inlet.h"
+#include "core/backend/tcp/messages/receive_channel.h"
 
 #include "core/backend/tcp/messages/message_reader.h"
 #include "test/support/correspondence.h"
@@ -25,7 +25,7 @@ class Receiving : public testing::Test {
   std::array<Descriptor, 2> sockets_ = socket_pair();
   std::pair<SessionKeys, SessionKeys> sessions_ = make_sessions();
   DataSocket there_{std::move(sockets_[1])};
-  MessageInlet inlet_{DataSocket(std::move(sockets_[0])), std::move(sessions_.first.sends)};
+  ReceiveChannel channel_{DataSocket(std::move(sockets_[0])), std::move(sessions_.first.sends)};
   MessageReader reader_{0};
   Calls calls_;
 };
@@ -34,31 +34,34 @@ TEST_F(Receiving, AsksForElementsAndKnowsWhereTheyGo) {
   Numbers output(100);
   Outcome outcome;
   const Envelope envelope = numbers(1, 0, 100);
-  inlet_.request(
+  channel_.request(
       4,
       {envelope,
        reinterpret_cast<std::byte*>(output.data()),
        {1, 0, {}, [&](const Status& status, const Envelope* found) { outcome.set(status, found); }}},
       calls_);
-  inlet_.refuse(5, calls_);
+  channel_.refuse(5, calls_);
   EXPECT_EQ(next(), (MessageFrame{Kind::request, 4, {}}));
   EXPECT_EQ(next(), (MessageFrame{Kind::refusal, 5, {}}));
-  EXPECT_EQ(inlet_.destination(4).data(), reinterpret_cast<std::byte*>(output.data()));
-  EXPECT_EQ(inlet_.destination(4).size(), 400U);
-  EXPECT_THROW(static_cast<void>(inlet_.destination(5)), Error);
-  EXPECT_EQ(inlet_.finish(4).envelope, envelope);
-  EXPECT_THROW(static_cast<void>(inlet_.destination(4)), Error);
+  EXPECT_EQ(channel_.destination(4).data(), reinterpret_cast<std::byte*>(output.data()));
+  EXPECT_EQ(channel_.destination(4).size(), 400U);
+  EXPECT_THROW(static_cast<void>(channel_.destination(5)), Error);
+  channel_.hear({Kind::content, 4, {}}, calls_);
+  run(calls_);
+  EXPECT_TRUE(outcome.wait().ok());
+  EXPECT_EQ(outcome.envelope(), envelope);
+  EXPECT_THROW(static_cast<void>(channel_.destination(4)), Error);
 }
 
 TEST_F(Receiving, FailsWhatHasBeenAskedFor) {
   Outcome outcome;
-  inlet_.request(
+  channel_.request(
       1,
       {numbers(1, 0, 0),
        nullptr,
        {1, 0, {}, [&](const Status& status, const Envelope* found) { outcome.set(status, found); }}},
       calls_);
-  inlet_.fail({Code::aborted, "over"}, calls_);
+  channel_.fail({Code::aborted, "over"}, calls_);
   run(calls_);
   EXPECT_EQ(outcome.wait().message, "over");
   EXPECT_EQ(outcome.envelope(), std::nullopt);
@@ -68,8 +71,8 @@ TEST_F(Receiving, GivesCreditInSteps) {
   std::size_t given = 0;
   std::size_t taken = 0;
   for (int i = 0; i < 1000; ++i) {
-    inlet_.hear_whole(8000);
-    inlet_.give_credit(8000, calls_);
+    channel_.hear_whole(8000);
+    channel_.give_credit(8000, calls_);
     taken += cost(8000);
     if (const auto credit = next()) given += credit->number;
   }
@@ -79,11 +82,11 @@ TEST_F(Receiving, GivesCreditInSteps) {
 
 TEST_F(Receiving, RefusesWhatNoSenderSays) {
   const auto send_for_ever = [&] {
-    while (true) inlet_.hear_whole(kMostUnasked);
+    while (true) channel_.hear_whole(kMostUnasked);
   };
   EXPECT_THROW(send_for_ever(), Error);
-  inlet_.hear_announcement(1);
-  EXPECT_THROW(inlet_.hear_announcement(1), Error);
+  channel_.hear_announcement(1);
+  EXPECT_THROW(channel_.hear_announcement(1), Error);
 }
 
 }  // namespace

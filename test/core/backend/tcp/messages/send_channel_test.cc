@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/tcp/messages/message_outlet.h"
+#include "core/backend/tcp/messages/send_channel.h"
 
 #include "test/support/correspondence.h"
 #include "test/support/sessions.h"
@@ -12,7 +12,7 @@ namespace {
 
 using Kind = MessageFrameKind;
 
-/// An outlet of rank 0 to rank 1, and what rank 1 gets.
+/// The channel of rank 0 to rank 1, and what rank 1 gets.
 class Sending : public testing::Test {
  protected:
   Sending() : reader_(0, [this](std::uint64_t) { return std::span(content_); }) {
@@ -23,15 +23,15 @@ class Sending : public testing::Test {
     auto mail = std::make_shared<Transfer>();
     mail->values = counting(count, 5);
     Calls calls;
-    outlet_.send({1, numbers(0, 2, count), mail->values.data(),
-                  [mail](const Status& status) { mail->outcome.set(status, nullptr); }},
-                 calls);
+    channel_.send({1, numbers(0, 2, count), mail->values.data(),
+                   [mail](const Status& status) { mail->outcome.set(status, nullptr); }},
+                  calls);
     run(calls);
     return mail;
   }
   void open() {
     Calls calls;
-    outlet_.open(DataSocket(std::move(sockets_[0])), std::move(sessions_.first), calls);
+    channel_.open(DataSocket(std::move(sockets_[0])), std::move(sessions_.first), calls);
     run(calls);
   }
   void answer(const MessageFrame& frame) {
@@ -41,7 +41,7 @@ class Sending : public testing::Test {
   }
   void turn() {
     Calls calls;
-    outlet_.turn(calls);
+    channel_.turn(calls);
     run(calls);
   }
   /// The next frame that arrives at the other side.
@@ -56,15 +56,15 @@ class Sending : public testing::Test {
   std::array<Descriptor, 2> sockets_ = socket_pair();
   DataSocket there_{std::move(sockets_[1])};
   std::pair<SessionKeys, SessionKeys> sessions_ = make_sessions();
-  MessageOutlet outlet_{1};
+  SendChannel channel_{1};
   Bytes content_;
   MessageReader reader_;
 };
 
 TEST_F(Sending, WaitsForASocket) {
-  EXPECT_FALSE(outlet_.has_more());
+  EXPECT_FALSE(channel_.has_more());
   const PendingTransfer small = send(3);
-  EXPECT_TRUE(outlet_.has_more());
+  EXPECT_TRUE(channel_.has_more());
   EXPECT_FALSE(small->outcome.told());
   open();
   EXPECT_TRUE(small->outcome.told());
@@ -117,17 +117,17 @@ TEST_F(Sending, FailsWhatHasNotBeenSent) {
   const PendingTransfer small = send(1);
   const PendingTransfer large = send(50'000);
   Calls calls;
-  outlet_.fail({Code::aborted, "over"}, calls);
+  channel_.fail({Code::aborted, "over"}, calls);
   run(calls);
   EXPECT_EQ(small->outcome.wait().message, "over");
   EXPECT_EQ(large->outcome.wait().message, "over");
-  EXPECT_FALSE(outlet_.has_more());
+  EXPECT_FALSE(channel_.has_more());
 }
 
 TEST_F(Sending, StartsAnewWhenTheWayWasFoundAfterAFailure) {
   send(50'000);
   Calls calls;
-  outlet_.fail({Code::unavailable, "out of reach"}, calls);
+  channel_.fail({Code::unavailable, "out of reach"}, calls);
   run(calls);
   open();
   send(60'000);

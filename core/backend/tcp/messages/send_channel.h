@@ -13,11 +13,11 @@
 namespace hora::tcp {
 
 /// The messages that go to one rank, over a socket that is opened from here. Small messages go as a whole, as
-/// far as there is credit; all others are announced, and sent when they are asked for. Messages may be sent
+/// far as there is credit. All others are announced, and sent when they are asked for. Messages may be sent
 /// before there is a socket. Nothing blocks. Not thread-safe.
-class MessageOutlet {
+class SendChannel {
  public:
-  explicit MessageOutlet(int to) : to_(to), reader_(to) {}
+  explicit SendChannel(int to) : to_(to), reader_(to) {}
 
   void send(Outgoing message, Calls& calls);
 

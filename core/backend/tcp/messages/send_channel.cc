@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/tcp/messages/message_outlet.h"
+#include "core/backend/tcp/messages/send_channel.h"
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -15,7 +15,7 @@ std::span<const std::byte> elements_of(const Outgoing& message) {
 
 }  // namespace
 
-void MessageOutlet::send(Outgoing message, Calls& calls) {
+void SendChannel::send(Outgoing message, Calls& calls) {
   const auto elements = elements_of(message);
   const std::size_t taken = cost(elements.size());
   if (elements.size() <= kMostUnasked && ahead_ + taken <= kCredit) {
@@ -28,35 +28,35 @@ void MessageOutlet::send(Outgoing message, Calls& calls) {
   if (is_open()) writer_.flush(socket_, calls);
 }
 
-void MessageOutlet::say_last(std::shared_ptr<void> told, Calls& calls) {
+void SendChannel::say_last(std::shared_ptr<void> told, Calls& calls) {
   told_ = std::move(told);
   writer_.put({encode({MessageFrameKind::last, 0, {}})});
   if (is_open()) writer_.flush(socket_, calls);
 }
 
-void MessageOutlet::take_back(const Status& why, Calls& calls) {
+void SendChannel::take_back(const Status& why, Calls& calls) {
   taken_back_ = true;
   for (auto& [number, message] : std::exchange(announced_, {}))
     calls.emplace_back([done = std::move(message.done), why] { done(why); });
 }
 
-void MessageOutlet::open(DataSocket socket, SessionKeys heads, Calls& calls) {
+void SendChannel::open(DataSocket socket, SessionKeys heads, Calls& calls) {
   socket_ = std::move(socket);
   reader_.open(std::move(heads.receives));
   writer_.open(std::move(heads.sends));
   writer_.flush(socket_, calls);
 }
 
-pollfd MessageOutlet::event() const {
+pollfd SendChannel::event() const {
   return {socket_.fd(), static_cast<short>(POLLIN | (writer_.idle() ? 0 : POLLOUT)), 0};
 }
 
-void MessageOutlet::turn(Calls& calls) {
+void SendChannel::turn(Calls& calls) {
   while (const auto received = reader_.next(socket_)) hear(received->frame, calls);
   writer_.flush(socket_, calls);
 }
 
-void MessageOutlet::hear(const MessageFrame& frame, Calls& calls) {
+void SendChannel::hear(const MessageFrame& frame, Calls& calls) {
   const bool chooses = frame.kind == MessageFrameKind::request || frame.kind == MessageFrameKind::refusal;
   if (chooses && taken_back_ && !announced_.contains(frame.number)) return;  // it had not heard that yet
   if (frame.kind == MessageFrameKind::request) {
@@ -76,14 +76,14 @@ void MessageOutlet::hear(const MessageFrame& frame, Calls& calls) {
   }
 }
 
-Outgoing MessageOutlet::announced(std::uint64_t number) {
+Outgoing SendChannel::announced(std::uint64_t number) {
   auto found = announced_.extract(number);
   if (found.empty())
     throw Error(Code::internal, fmt::format("bad message: rank {} asks for what it was not offered", to_));
   return std::move(found.mapped());
 }
 
-void MessageOutlet::fail(const Status& why, Calls& calls) {
+void SendChannel::fail(const Status& why, Calls& calls) {
   writer_.fail(why, calls);
   take_back(why, calls);
   calls.emplace_back([told = std::exchange(told_, {})] {});
@@ -92,7 +92,7 @@ void MessageOutlet::fail(const Status& why, Calls& calls) {
   number_ = 0;  // the other side has heard of none, or never will again
 }
 
-void MessageOutlet::shut_down() const {
+void SendChannel::shut_down() const {
   if (is_open()) ::shutdown(socket_.fd(), SHUT_RDWR);
 }
 

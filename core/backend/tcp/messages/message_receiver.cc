@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/tcp/messages/message_receiver.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace hora::tcp {
+
+void MessageReceiver::receive(Incoming wanted) {
+  std::optional<Matching<Arrival>::Kept> found;
+  Calls calls;
+  {
+    const std::lock_guard lock(mutex_);
+    throw_if_aborted();
+    found = matching_.take(wanted.source, wanted.tag);
+    if (!found) {
+      const auto lost = loss(wanted.source);
+      if (!lost) return matching_.wait(std::move(wanted));
+      calls.emplace_back([&, why = *lost] { wanted.done(why, nullptr); });
+    } else if (found->arrival.announced == 0) {
+      give_credit(found->envelope, calls);
+      calls.emplace_back([&] { deliver(wanted, found->envelope, found->arrival.elements.get()); });
+    } else {
+      calls.emplace_back([&] { request(found->envelope, found->arrival.announced, std::move(wanted)); });
+    }
+  }
+  run(calls);
+}
+
+std::optional<Envelope> MessageReceiver::probe(int source, int tag) const {
+  const std::lock_guard lock(mutex_);
+  throw_if_aborted();
+  const Envelope* found = matching_.probe(source, tag);
+  if (found != nullptr) return *found;
+  if (const auto lost = leavers_.loss(source); lost && source != kAnySource) throw Error(*lost);
+  return std::nullopt;
+}
+
+void MessageReceiver::send_to_self(const Outgoing& message) {
+  const Envelope& envelope = message.envelope;
+  auto wanted = claim_own(envelope, nullptr);
+  if (!wanted) wanted = claim_own(envelope, copy_of(message.data, content_bytes(envelope)));
+  if (wanted) deliver(*wanted, envelope, message.data);
+  message.done({});
+}
+
+/// The receive that waits for a message of this rank. If there is none, keeps the copy, if there is one.
+std::optional<Incoming> MessageReceiver::claim_own(const Envelope& envelope,
+                                                   std::shared_ptr<std::byte> copy) {
+  const std::lock_guard lock(mutex_);
+  throw_if_aborted();
+  if (leaves_) throw Error(kHasLeft);
+  auto wanted = matching_.claim(envelope);
+  if (!wanted && copy) matching_.keep(envelope, {0, std::move(copy)});
+  return wanted;
+}
+
+void MessageReceiver::leave(const std::shared_ptr<void>& told) {
+  Calls calls;
+  {
+    const std::lock_guard lock(mutex_);
+    leaves_ = true;
+    if (aborted_) return;
+    for (auto& [rank, peer] : peers_) {
+      if (!peer.loss) peer.channel.say_last(told, calls);
+    }
+  }
+  wake_up_.ring();
+  run(calls);
+}
+
+void MessageReceiver::hear_leave(int rank) {
+  Calls calls;
+  {
+    const std::lock_guard lock(mutex_);
+    if (aborted_) return;
+    leavers_.add(rank);
+    for (const int source : {rank, kAnySource}) {
+      const auto lost = leavers_.loss(source);
+      if (lost) fail(matching_.give_up(wants_from(source)), *lost, calls);
+    }
+  }
+  run(calls);
+}
+
+void MessageReceiver::abort(const Status& why) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!aborted_) aborted_ = why;
+  }
+  wake_up_.ring();
+}
+
+/// Asks for the elements of an announced message, once there is memory for them.
+void MessageReceiver::request(const Envelope& envelope, std::uint64_t number, Incoming wanted) {
+  std::byte* memory = nullptr;
+  Status failed;
+  try {
+    memory = static_cast<std::byte*>(wanted.memory_for(envelope));
+  } catch (const Error& error) {
+    failed = error.status();
+  }
+  Calls calls;
+  {
+    const std::lock_guard lock(mutex_);
+    ReceiveChannel& channel = peers_.at(envelope.source).channel;
+    const auto lost = aborted_ ? aborted_ : broken(envelope.source);
+    if (!failed.ok() && !lost) channel.refuse(number, calls);
+    if (failed.ok() && lost) failed = *lost;
+    if (failed.ok()) {
+      channel.request(number, {envelope, memory, std::move(wanted)}, calls);
+    } else {
+      calls.emplace_back([&, failed] { wanted.done(failed, &envelope); });
+    }
+    if (channel.has_more()) wake_up_.ring();
+  }
+  run(calls);
+}
+
+DataSocket* MessageReceiver::add(int from, DataSocket socket, Cipher cipher) {
+  const std::lock_guard lock(mutex_);
+  if (peers_.contains(from)) return nullptr;
+  return &peers_.try_emplace(from, std::move(socket), std::move(cipher)).first->second.channel.socket();
+}
+
+void MessageReceiver::hear(int from, const MessageReader::Received& received) {
+  const auto& [frame, elements] = received;
+  if (frame.kind == MessageFrameKind::whole) return hear_whole(from, frame.envelope, elements);
+  std::optional<Incoming> wanted;
+  Calls calls;
+  {
+    const std::lock_guard lock(mutex_);
+    ReceiveChannel& channel = peers_.at(from).channel;
+    if (frame.kind == MessageFrameKind::announcement) {
+      channel.hear_announcement(frame.number);
+      wanted = matching_.claim(frame.envelope);
+      if (!wanted) matching_.keep(frame.envelope, {frame.number, {}});
+    } else {
+      channel.hear(frame, calls);
+    }
+  }
+  run(calls);
+  if (wanted) request(frame.envelope, frame.number, *std::move(wanted));
+}
+
+void MessageReceiver::hear_whole(int from, const Envelope& envelope, std::span<const std::byte> elements) {
+  std::optional<Incoming> wanted;
+  Calls calls;
+  {
+    const std::lock_guard lock(mutex_);
+    ReceiveChannel& channel = peers_.at(from).channel;
+    channel.hear_whole(elements.size());
+    wanted = matching_.claim(envelope);
+    if (wanted) {
+      channel.give_credit(elements.size(), calls);
+    } else {
+      matching_.keep(envelope, {0, copy_of(elements.data(), elements.size())});
+    }
+  }
+  run(calls);
+  if (wanted) deliver(*wanted, envelope, elements.data());
+}
+
+std::span<std::byte> MessageReceiver::destination(int from, std::uint64_t number) const {
+  const std::lock_guard lock(mutex_);
+  return peers_.at(from).channel.destination(number);
+}
+
+void MessageReceiver::lose(int from, const Error& error) {
+  const std::lock_guard lock(mutex_);
+  Peer& peer = peers_.at(from);
+  peer.loss.emplace(from, error);
+  peer.channel.shut_down();
+}
+
+void MessageReceiver::fail_unconnected(const Status& why) {
+  Calls calls;
+  {
+    const std::lock_guard lock(mutex_);
+    const bool all_are_connected = peers_.size() + 1 == static_cast<std::size_t>(ranks_);
+    const auto is_lost = [&](const Incoming& wanted) {
+      if (wanted.source == kAnySource) return !all_are_connected;
+      return wanted.source != rank_ && !peers_.contains(wanted.source);
+    };
+    fail(matching_.give_up(is_lost), why, calls);
+  }
+  run(calls);
+}
+
+void MessageReceiver::append_to(std::vector<pollfd>& events) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [rank, peer] : peers_) {
+    if (!peer.loss && peer.channel.has_more()) events.push_back(peer.channel.event());
+  }
+}
+
+TimePoint MessageReceiver::next() const {
+  TimePoint soonest = TimePoint::max();
+  const std::lock_guard lock(mutex_);
+  for (const auto& [rank, peer] : peers_) {
+    if (peer.loss) soonest = std::min(soonest, peer.loss->due());
+  }
+  return soonest;
+}
+
+bool MessageReceiver::turn(TimePoint now) {
+  Calls calls;
+  std::unique_lock lock(mutex_);
+  const bool going = !aborted_;
+  going ? flush(now, calls) : end(calls);
+  lock.unlock();
+  run(calls);
+  return going;
+}
+
+void MessageReceiver::flush(TimePoint now, Calls& calls) {
+  for (auto& [rank, peer] : peers_) {
+    if (!peer.loss) {
+      peer.channel.flush(calls);
+    } else if (now >= peer.loss->due()) {
+      peer.loss->told = true;
+      peer.channel.fail(peer.loss->why, calls);
+      fail(matching_.give_up(wants_from(rank)), peer.loss->why, calls);
+    }
+  }
+}
+
+void MessageReceiver::end(Calls& calls) {
+  for (auto& [rank, peer] : peers_) {
+    peer.channel.fail(*aborted_, calls);
+    peer.channel.shut_down();
+  }
+  fail(matching_.give_up(any_receive), *aborted_, calls);
+}
+
+/// Why nothing can come from there any more; nothing: it can.
+std::optional<Status> MessageReceiver::loss(int source) const {
+  const auto left = leavers_.loss(source);
+  return left ? left : broken(source);
+}
+
+/// Why nothing more can be asked for there; nothing: it can. A rank that has left still sends what it has
+/// announced.
+std::optional<Status> MessageReceiver::broken(int source) const {
+  const auto peer = peers_.find(source);
+  if (peer == peers_.end() || !peer->second.loss || !peer->second.loss->told) return std::nullopt;
+  return peer->second.loss->why;
+}
+
+void MessageReceiver::give_credit(const Envelope& envelope, Calls& calls) {
+  if (envelope.source == rank_) return;
+  ReceiveChannel& channel = peers_.at(envelope.source).channel;
+  channel.give_credit(content_bytes(envelope), calls);
+  if (channel.has_more()) wake_up_.ring();
+}
+
+}  // namespace hora::tcp
