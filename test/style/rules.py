@@ -139,7 +139,6 @@ LARGE_CLASSES = {
         "GradientReducer",
     ): "to be split: the gradient-round machine from copies",
     ("python/hora/torch/_optimizer/reducer", "GradientReducer"): "to be split: the same",
-    ("runner/launch/remote_ranks", "RemoteRanks"): "to be split: the connection's life from its messages",
 }
 
 
