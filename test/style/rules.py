@@ -121,7 +121,6 @@ MOST_LINES_OF_A_CLASS = 300
 MOST_DATA_MEMBERS = 15
 LARGE_CLASSES = {
     ("core/backend/mpi/mpi_collective", "MpiCollective"): "one short function for each operation",
-    ("core/backend/shm/shm_collective", "ShmCollective"): "to be split: allreduce from the other operations",
     (
         "core/backend/tcp/control/tcp_control",
         "TcpControl",

@@ -40,14 +40,7 @@ void Broadcast::open(int root) {
 }
 
 bool Broadcast::in_reach() const {
-  if (access_.everything()) return true;
-  for (int place = 0; place < communicator_.size(); ++place) {
-    const auto& locations = rounds_.mailbox(place).inputs;
-    const auto end = locations.begin() + static_cast<std::ptrdiff_t>(pieces_.size());
-    if (std::any_of(locations.begin(), end, [](const Location& at) { return at.in_arena == 0; }))
-      return false;
-  }
-  return true;
+  return access_.everything() || rounds_.all_in_arena(pieces_.size(), {&Mailbox::inputs});
 }
 
 void Broadcast::through_inline_buffer(int root) {

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace hora::shm {
 namespace {
 
@@ -45,6 +47,19 @@ void Rounds::meet() {
 void Rounds::phase() {
   bell_.arrive();
   bell_.await_all();
+}
+
+bool Rounds::all_in_arena(std::size_t count,
+                          std::initializer_list<std::array<Location, kLocations> Mailbox::*> lists) const {
+  for (int place = 0; place < communicator_.size(); ++place) {
+    for (const auto list : lists) {
+      const auto& locations = mailbox(place).*list;
+      const auto end = locations.begin() + static_cast<std::ptrdiff_t>(count);
+      if (std::any_of(locations.begin(), end, [](const Location& at) { return at.in_arena == 0; }))
+        return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace hora::shm

@@ -4,7 +4,9 @@
 #include "core/backend/shm/communicator.h"
 #include "core/backend/shm/phase_barrier.h"
 
+#include <array>
 #include <cstdint>
+#include <initializer_list>
 
 namespace hora::shm {
 
@@ -31,6 +33,10 @@ class Rounds {
   Status cause_of(const Status& own) { return bell_.cause_of(own); }
   /// Whether a phase is expensive, because there are more ranks than cores.
   [[nodiscard]] bool crowded() const { return bell_.crowded(); }
+
+  /// Whether the first `count` buffers of these lists in the mailboxes of all ranks lie in the arena.
+  [[nodiscard]] bool all_in_arena(
+      std::size_t count, std::initializer_list<std::array<Location, kLocations> Mailbox::*> lists) const;
 
   [[nodiscard]] Mailbox& mailbox(int place) const {
     return communicator_.block(place).mailboxes[sequence_ % 2];
