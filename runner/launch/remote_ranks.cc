@@ -15,20 +15,20 @@ constexpr int kNotStarted = 1;
 /// life of the connection itself. When that is lost, or the agent refuses, the host is given up.
 class RemoteRanks final : public HostRanks {
  public:
-  RemoteRanks(const Road& road, HostPlan plan, std::chrono::milliseconds patience, TimePoint now)
+  RemoteRanks(const Road& road, HostPlan plan, std::chrono::milliseconds timeout, TimePoint now)
       : plan_(std::move(plan)),
-        patience_(patience),
-        deadline_(now + patience),
+        timeout_(timeout),
+        deadline_(now + timeout),
         connection_(road, now),
-        boxes_(plan_.places.size() * 2) {}
+        boxes_(plan_.placements.size() * 2) {}
 
   [[nodiscard]] State state() const override { return state_; }
   [[nodiscard]] const std::string& trouble() const override { return trouble_; }
   [[nodiscard]] const Ready& ready() const override { return ready_; }
 
-  void start(const MeetingPoint& meeting) override {
+  void start(const RendezvousPoint& rendezvous) override {
     state_ = State::running;
-    connection_.send(Word::start, encode(meeting));
+    connection_.send(Word::start, encode(rendezvous));
   }
   void interrupt() override { connection_.send(Word::interrupt); }
   void terminate() override { connection_.send(Word::terminate); }
@@ -74,7 +74,7 @@ class RemoteRanks final : public HostRanks {
   [[nodiscard]] OutputSource& errors(int index) override { return boxes_.at(2 * std::size_t(index) + 1); }
 
  private:
-  [[nodiscard]] int ranks() const { return static_cast<int>(plan_.places.size()); }
+  [[nodiscard]] int ranks() const { return static_cast<int>(plan_.placements.size()); }
 
   // --- hearing ---
 
@@ -159,7 +159,7 @@ class RemoteRanks final : public HostRanks {
     if (state_ != State::making_ready || now < deadline_) return;
     const std::string words = connection_.words();
     give_up(fmt::format("no answer within {} s (--start-timeout){}",
-                        std::chrono::duration<double>(patience_).count(), words.empty() ? "" : ": " + words),
+                        std::chrono::duration<double>(timeout_).count(), words.empty() ? "" : ": " + words),
             kHostLost, now);
   }
 
@@ -187,7 +187,7 @@ class RemoteRanks final : public HostRanks {
   }
 
   const HostPlan plan_;
-  const std::chrono::milliseconds patience_;
+  const std::chrono::milliseconds timeout_;
   const TimePoint deadline_;
   AgentConnection connection_;
   State state_ = State::making_ready;
@@ -202,8 +202,8 @@ class RemoteRanks final : public HostRanks {
 }  // namespace
 
 std::unique_ptr<HostRanks> make_remote_ranks(const Road& road, const HostPlan& plan,
-                                             std::chrono::milliseconds patience, TimePoint now) {
-  return std::make_unique<RemoteRanks>(road, plan, patience, now);
+                                             std::chrono::milliseconds timeout, TimePoint now) {
+  return std::make_unique<RemoteRanks>(road, plan, timeout, now);
 }
 
 }  // namespace hora::hrun

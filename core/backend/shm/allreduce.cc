@@ -11,9 +11,9 @@
 namespace hora::shm {
 namespace {
 
-// Up to where slots are worth it: with one synchronisation instead of two, but a copy into lines that others
-// have read. For buffers in the arena, for private ones, and up to a whole slot when synchronisations cost
-// most.
+// Up to where inline buffers are worth it: with one synchronisation instead of two, but a copy into lines
+// that others have read. For buffers in the arena, for private ones, and up to a whole inline buffer when
+// synchronisations cost most.
 constexpr std::size_t kOneShotBytes = 512;
 constexpr std::size_t kPrivateOneShotBytes = 2048;
 // From where on more phases may be worth what does not travel between caches and sockets then.
@@ -44,7 +44,8 @@ Allreduce::Allreduce(const Communicator& communicator, Rounds& rounds, RemoteAcc
 void Allreduce::run(std::span<const Segment> segments, const Reduction& reduction) {
   const std::size_t bytes = total_count(segments) * size_of(reduction.dtype);
   const Mailbox& own = open(segments, reduction, bytes);
-  if (own.in_slot != 0) gather(rounds_.slot(communicator_.place()), segments, size_of(reduction.dtype));
+  if (own.is_inline != 0)
+    gather(rounds_.inline_buffer(communicator_.place()), segments, size_of(reduction.dtype));
   rounds_.meet();
   const int ranks = ranks_in_slots();
   if (ranks == communicator_.size()) return reduce_in_slots(segments, reduction);
@@ -66,14 +67,14 @@ Mailbox& Allreduce::open(std::span<const Segment> segments, const Reduction& red
   }
   own.direct = private_way_.way(bytes);
   own.by_levels = level_way_.way(bytes);
-  own.in_slot = bytes <= most_in_slot(in_arena) ? 1 : 0;
+  own.is_inline = bytes <= most_inline(in_arena) ? 1 : 0;
   return own;
 }
 
 int Allreduce::ranks_in_slots() const {
   int ranks = 0;
   for (int place = 0; place < communicator_.size(); ++place)
-    ranks += rounds_.mailbox(place).in_slot != 0 ? 1 : 0;
+    ranks += rounds_.mailbox(place).is_inline != 0 ? 1 : 0;
   return ranks;
 }
 
@@ -108,8 +109,8 @@ void Allreduce::reduce_in_private(std::span<const Segment> segments, const Reduc
   private_way_.note(direct ? 1 : 0, bytes, Clock::now() - start);
 }
 
-std::size_t Allreduce::most_in_slot(bool in_arena) const {
-  if (rounds_.crowded()) return kSlotBytes;
+std::size_t Allreduce::most_inline(bool in_arena) const {
+  if (rounds_.crowded()) return kInlineBytes;
   return in_arena ? kOneShotBytes : kPrivateOneShotBytes;
 }
 
@@ -118,25 +119,26 @@ void Allreduce::reduce_in_slots(std::span<const Segment> segments, const Reducti
   std::size_t begin = 0;
   for (const auto& segment : segments) {
     for (int place = 0; place < communicator_.size(); ++place)
-      inputs_[static_cast<std::size_t>(place)] = rounds_.slot(place) + begin;
+      inputs_[static_cast<std::size_t>(place)] = rounds_.inline_buffer(place) + begin;
     sums_.reduce(inputs_, {&segment.output, 1}, segment.count, reduction);
     begin += segment.count * size_of(reduction.dtype);
   }
 }
 
-/// Few bytes, on some ranks in the slot and on others in the arena: each rank reduces all of it for itself,
-/// but keeps the result aside until nobody reads the inputs any more, as outputs may be inputs.
+/// Few bytes, on some ranks in the inline buffer and on others in the arena: each rank reduces all of it for
+/// itself, but keeps the result aside until nobody reads the inputs any more, as outputs may be inputs.
 void Allreduce::reduce_mixed(std::span<const Segment> segments, const Reduction& reduction) {
   const std::size_t each = size_of(reduction.dtype);
-  alignas(64) std::array<std::byte, kSlotBytes> results;
+  alignas(64) std::array<std::byte, kInlineBytes> results;
   inputs_.resize(static_cast<std::size_t>(communicator_.size()));
   std::size_t begin = 0;
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const std::size_t bytes = segments[i].count * each;
     for (int place = 0; place < communicator_.size(); ++place) {
       const Mailbox& box = rounds_.mailbox(place);
-      inputs_[static_cast<std::size_t>(place)] =
-          box.in_slot != 0 ? rounds_.slot(place) + begin : access_.local(place, box.inputs[i], 0, bytes);
+      inputs_[static_cast<std::size_t>(place)] = box.is_inline != 0
+                                                     ? rounds_.inline_buffer(place) + begin
+                                                     : access_.local(place, box.inputs[i], 0, bytes);
     }
     void* result = results.data() + begin;
     sums_.reduce(inputs_, {&result, 1}, segments[i].count, reduction);

@@ -20,8 +20,9 @@ namespace hora::shm {
 /// One rank's part of an allreduce. There are three ways to move bytes. All ranks choose alike, because all
 /// see all mailboxes:
 ///
-///  - slots: a few bytes are copied into the own slot before the ranks meet, and read by all after it. There
-///    is no second phase, as slots and mailboxes alternate (rank_block.h).
+///  - inline buffers: a few bytes are copied into the own inline buffer before the ranks meet, and read by
+///  all after it. There
+///    is no second phase, as inline buffers and mailboxes alternate (rank_block.h).
 ///  - direct: every rank reads and writes the buffers of all, in the arena by loads and stores, private ones
 ///    through PeerMemory. Either by write-all (write_all.h); or, in the arena, level by level
 ///    (write_by_levels.h), where some ranks are nearer to each other than others and rank 0 finds that to be
@@ -48,7 +49,7 @@ class Allreduce {
   void reduce_in_private(std::span<const Segment> segments, const Reduction& reduction, std::size_t bytes);
   void reduce_in_slots(std::span<const Segment> segments, const Reduction& reduction);
   void reduce_mixed(std::span<const Segment> segments, const Reduction& reduction);
-  [[nodiscard]] std::size_t most_in_slot(bool in_arena) const;
+  [[nodiscard]] std::size_t most_inline(bool in_arena) const;
 
   Communicator communicator_;
   Rounds& rounds_;

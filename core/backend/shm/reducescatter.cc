@@ -18,13 +18,13 @@ void Reducescatter::run(const Segment& whole, std::size_t begin, std::size_t end
   const auto detail =
       static_cast<std::uint64_t>(reduction.dtype) << 8 | static_cast<std::uint64_t>(reduction.op);
   rounds_.open(Call::reducescatter, bytes, detail).inputs[0] = access_.locate(whole.input);
-  const bool small = bytes <= kSlotBytes;
-  if (small && bytes > 0) std::memcpy(rounds_.slot(communicator_.place()), whole.input, bytes);
+  const bool small = bytes <= kInlineBytes;
+  if (small && bytes > 0) std::memcpy(rounds_.inline_buffer(communicator_.place()), whole.input, bytes);
   rounds_.meet();
   inputs_.resize(static_cast<std::size_t>(communicator_.size()));
   if (small) {
     for (int place = 0; place < communicator_.size(); ++place)
-      inputs_[static_cast<std::size_t>(place)] = rounds_.slot(place) + begin * each;
+      inputs_[static_cast<std::size_t>(place)] = rounds_.inline_buffer(place) + begin * each;
     return sums_.reduce(inputs_, {&whole.output, 1}, end - begin, reduction);
   }
   if (!access_.everything() && !rounds_.all_in_arena(1, {&Mailbox::inputs}))

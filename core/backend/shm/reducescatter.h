@@ -13,8 +13,8 @@
 namespace hora::shm {
 
 /// One rank's part of a reducescatter: it reads its range of all inputs, and writes only its own output. Few
-/// bytes go through the slots. Others are read where they lie, or travel through the stages if a rank's input
-/// is private and out of reach. *Engine only.*
+/// bytes go through the inline buffers. Others are read where they lie, or travel through the stages if a
+/// rank's input is private and out of reach. *Engine only.*
 class Reducescatter {
  public:
   Reducescatter(const Communicator& communicator, Rounds& rounds, RemoteAccess& access, Sums& sums,

@@ -32,8 +32,8 @@ namespace {
 /// receiver, notes that a connection is lost, and writes into the memory of a receive that was announced.
 ///
 /// Each operation ends once. A message or a receive belongs to the container that it is in, and to the thread
-/// that has taken it out under the mutex. That thread calls `memory_for`, `taken` and `done` after it has released
-/// the mutex.
+/// that has taken it out under the mutex. That thread calls `memory_for`, `taken` and `done` after it has
+/// released the mutex.
 ///
 /// Wake-ups. A thread rings the event fd after it has left something to the I/O thread. That thread silences
 /// the event fd, and looks at everything only then. So it misses nothing.
