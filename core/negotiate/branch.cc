@@ -9,48 +9,6 @@
 #include <limits>
 
 namespace hora {
-namespace {
-
-constexpr std::size_t kMostLate = 16;  // that a ballot names; of more, those that were latest
-
-/// Adds the ranks that were late, and if there are too many leaves out some that were less so.
-void add_late(std::vector<Late>& late, const RankSet& ranks, Clock::duration behind) {
-  const auto known =
-      std::find_if(late.begin(), late.end(), [&](const Late& other) { return other.ranks == ranks; });
-  if (known != late.end()) {
-    known->behind = std::max(known->behind, behind);
-    return;
-  }
-  late.push_back({ranks, behind});
-  if (late.size() < 2 * kMostLate) return;
-  std::nth_element(late.begin(), late.begin() + kMostLate, late.end(),
-                   [](const Late& one, const Late& other) { return one.behind > other.behind; });
-  late.resize(kMostLate);
-}
-
-bool overlap(const std::vector<DecisionId>& ascending, const std::vector<DecisionId>& others) {
-  return ascending.front() <= others.back() && others.front() <= ascending.back();
-}
-
-}  // namespace
-
-void Branch::Collected::add(const Part& part) {
-  if (asked.empty()) {
-    *this = {part.ranks, part.heard, part.since, part.now, part.late};
-    return;
-  }
-  heard = std::min(heard, part.heard);
-  Clock::duration behind = part.since - since;
-  if (behind < Clock::duration::zero()) {
-    for (auto& other : late) other.behind -= behind;
-    if (-behind >= kNotable) add_late(late, asked, -behind);
-    since = part.since;
-    behind = {};
-  }
-  if (behind >= kNotable) add_late(late, part.ranks, behind);
-  for (const auto& other : part.late) add_late(late, other.ranks, other.behind + behind);
-  asked.add(part.ranks);
-}
 
 void Branch::add(Ballot ballot, TimePoint now) {
   if (ballot.report != Report::none || ballot.group != kWorld) return pass(std::move(ballot));
@@ -62,135 +20,119 @@ void Branch::add(Ballot ballot, TimePoint now) {
     (joins ? joined_ : left_).add(ballot.ranks);
   }
   if (!left_.empty() || !joined_.empty()) return pass(std::move(ballot));
-  const Part part{ballot.ranks, ballot.heard, now - ballot.age, now, ballot.late};
-  if (!ballot.repeats.empty() && !repeats_step(ballot, part)) {
-    for (const auto id : ballot.repeats) add_repeat(id, part);
+  const Arrival arrival{ballot.ranks, ballot.heard, now - ballot.age, now, ballot.late};
+  if (!ballot.repeats.empty() && !repeats_step(ballot, arrival)) {
+    for (const auto id : ballot.repeats) add_repeat(id, arrival);
   }
-  for (const auto& request : ballot.requests) {
-    dissolve_step_with(request.name);
-    const auto entry = add_to(request.name, part);
-    add_asking(entry->second.askings, part.ranks, request);
-    settle(entry);
-  }
+  for (const auto& request : ballot.requests) add_request(request, arrival);
 }
 
 /// Goes up as it is, after all that came before it.
 void Branch::pass(Ballot ballot) {
   finish_ballots();
-  out_.push_back(std::move(ballot));
+  out_.pass(std::move(ballot));
 }
 
 /// Whether these ranks repeat, as a whole, a step that others of the subtree repeat or no rank does yet.
-bool Branch::repeats_step(const Ballot& ballot, const Part& part) {
+bool Branch::repeats_step(const Ballot& ballot, const Arrival& arrival) {
   const auto& ids = ballot.repeats;
-  const auto same =
-      std::find_if(steps_.begin(), steps_.end(), [&](const Step& step) { return step.ids == ids; });
-  if (same != steps_.end() && !same->collected.asked.intersects(part.ranks)) {
-    same->collected.add(part);
-    return true;
-  }
-  std::vector<Step> others;
-  for (auto& step : std::exchange(steps_, {})) {
-    if (overlap(step.ids, ids)) {
-      dissolve(step);
-    } else {
-      steps_.push_back(std::move(step));
-    }
-  }
+  if (steps_.join(ids, arrival)) return true;
+  dissolve(steps_.extract_overlapping(ids));
   const bool fresh = std::none_of(ids.begin(), ids.end(), [this](DecisionId id) {
     return !voter_.knows(id) || by_id_.contains(id) || pending_.contains(voter_.name_in(id));
   });
-  if (!fresh) return false;
-  steps_.push_back({{}, ids});
-  steps_.back().collected.add(part);
-  return true;
+  if (fresh) steps_.begin(ids, arrival);
+  return fresh;
 }
 
 /// A rank asks for this in another way.
 void Branch::dissolve_step_with(const std::string& name) {
   const DecisionId* id = steps_.empty() ? nullptr : voter_.number_of(name);
   if (id == nullptr) return;
-  const auto step = std::find_if(steps_.begin(), steps_.end(), [id](const Step& other) {
-    return std::binary_search(other.ids.begin(), other.ids.end(), *id);
-  });
-  if (step == steps_.end()) return;
-  const Step whole = std::move(*step);
-  steps_.erase(step);
-  dissolve(whole);
+  dissolve(steps_.extract_if(
+      [id](const RepeatedStep& step) { return std::binary_search(step.ids.begin(), step.ids.end(), *id); }));
 }
 
-/// Its decisions go their own ways.
-void Branch::dissolve(const Step& step) {
-  const Collected& all = step.collected;
-  for (const auto id : step.ids) add_repeat(id, {all.asked, all.heard, all.since, all.came, all.late});
+/// Their decisions wait one by one from here on.
+void Branch::dissolve(const std::vector<RepeatedStep>& steps) {
+  for (const auto& [all, ids] : steps) {
+    for (const auto id : ids) add_repeat(id, {all.asked, all.heard, all.since, all.came, all.late});
+  }
 }
 
-void Branch::add_repeat(DecisionId id, const Part& part) {
+void Branch::add_repeat(DecisionId id, const Arrival& arrival) {
   auto known = by_id_.find(id);
   if (known == by_id_.end()) {
-    if (!voter_.knows(id)) {  // the rank that asks has not heard yet that it is forgotten
-      ballot_for(part.ranks, {part.ranks, part.heard, part.since, part.now, part.late}, part.now)
-          .repeats.push_back(id);
-      return;
-    }
-    const auto entry = add_to(voter_.name_in(id), part);
+    if (!voter_.knows(id))  // the rank that asks has not heard yet that it is forgotten
+      return out_.add({arrival.ranks, id, nullptr}, Arrivals(arrival), arrival.came);
+    const auto entry = add_to(voter_.name_in(id), arrival);
     entry->second.ids.push_back(id);
     known = by_id_.emplace(id, entry).first;
   } else {
-    add_to(known->second->first, part);
+    add_to(known->second->first, arrival);
   }
-  add_asking(known->second->second.askings, part.ranks, id);
+  add_asking(known->second->second.askings, arrival.ranks, id);
   settle(known->second);
 }
 
-Branch::PendingByName::iterator Branch::add_to(const std::string& name, const Part& part) {
+void Branch::add_request(const Request& request, const Arrival& arrival) {
+  dissolve_step_with(request.name);
+  const auto entry = add_to(request.name, arrival);
+  add_asking(entry->second.askings, arrival.ranks, request);
+  settle(entry);
+}
+
+Branch::PendingByName::iterator Branch::add_to(const std::string& name, const Arrival& arrival) {
   const auto [entry, fresh] = pending_.try_emplace(name);
-  Collected& collected = entry->second.collected;
-  if (collected.asked.intersects(part.ranks)) {
+  Arrivals& arrivals = entry->second.arrivals;
+  if (arrivals.asked.intersects(arrival.ranks)) {
     throw Error(Code::internal, fmt::format("bad ballot from {}: it asks twice for '{}'",
-                                            describe_ranks(part.ranks.list()), name));
+                                            describe_ranks(arrival.ranks.list()), name));
   }
-  if (fresh) ages_.emplace(part.now, name);
-  collected.add(part);
+  if (fresh) ages_.emplace(arrival.came, name);
+  arrivals.add(arrival);
   return entry;
 }
 
 /// Looks whether it is to go up.
 void Branch::settle(PendingByName::iterator entry) {
   Pending& pending = entry->second;
-  if (pending.due || (!pending.told && pending.collected.asked != ranks_)) return;
+  if (pending.due || (!pending.told && pending.arrivals.asked != ranks_)) return;
   pending.due = true;
   due_.push_back(entry);
 }
 
 std::vector<Ballot> Branch::take(TimePoint now) {
-  std::vector<Step> waiting;
-  for (auto& step : std::exchange(steps_, {})) {
-    if (step.collected.asked == ranks_) {
-      auto& repeats = ballot_for(ranks_, step.collected, now).repeats;
-      repeats.insert(repeats.end(), step.ids.begin(), step.ids.end());
-    } else if (now - step.collected.came >= kPatience) {
-      dissolve(step);
-    } else {
-      waiting.push_back(std::move(step));
-    }
-  }
-  steps_ = std::move(waiting);
+  take_steps(now);
+  tell_old(now);
+  for (const auto entry : std::exchange(due_, {})) tell(entry, now);
+  finish_ballots();
+  return out_.take();
+}
+
+/// Steps that all ranks repeat go up. Steps that have waited for long are dissolved.
+void Branch::take_steps(TimePoint now) {
+  for (const auto& step :
+       steps_.extract_if([this](const RepeatedStep& other) { return other.arrivals.asked == ranks_; }))
+    out_.add(step.ids, step.arrivals, now);
+  dissolve(
+      steps_.extract_if([now](const RepeatedStep& step) { return now - step.arrivals.came >= kPatience; }));
+}
+
+/// The patience is over for these: those of their ranks that have asked go up.
+void Branch::tell_old(TimePoint now) {
   for (; !ages_.empty() && now - ages_.begin()->first >= kPatience; ages_.erase(ages_.begin())) {
     if (const auto entry = oldest(); entry != pending_.end()) {
       entry->second.told = true;
       settle(entry);
     }
   }
-  for (const auto entry : std::exchange(due_, {})) tell(entry, now);
-  finish_ballots();
-  return std::exchange(out_, {});
 }
 
 TimePoint Branch::next() {
   while (!ages_.empty() && oldest() == pending_.end()) ages_.erase(ages_.begin());
-  TimePoint first = ages_.empty() ? TimePoint::max() : ages_.begin()->first;
-  for (const auto& step : steps_) first = std::min(first, step.collected.came);
+  TimePoint first = steps_.oldest();
+  if (!ages_.empty()) first = std::min(first, ages_.begin()->first);
   return first == TimePoint::max() ? first : first + kPatience;
 }
 
@@ -198,76 +140,35 @@ TimePoint Branch::next() {
 Branch::PendingByName::iterator Branch::oldest() {
   const auto& [came, name] = *ages_.begin();
   const auto entry = pending_.find(name);
-  return entry == pending_.end() || entry->second.collected.came == came ? entry : pending_.end();
+  return entry == pending_.end() || entry->second.arrivals.came == came ? entry : pending_.end();
 }
 
 /// All that waits goes up.
 void Branch::tell_all(TimePoint now) {
-  for (const auto& step : std::exchange(steps_, {})) dissolve(step);
+  dissolve(steps_.extract_all());
   for (auto entry = pending_.begin(); entry != pending_.end();) tell(entry++, now);
   forget();
 }
 
 void Branch::tell(PendingByName::iterator entry, TimePoint now) {
   Pending& pending = entry->second;
-  for (auto& asking : pending.askings) {
-    Ballot& ballot = ballot_for(asking.who, pending.collected, now);
-    if (asking.repeat != 0) {
-      ballot.repeats.push_back(asking.repeat);
-    } else {
-      ballot.requests.push_back(*asking.request);
-    }
-  }
-  if (pending.collected.asked == ranks_) return erase(entry);
+  for (const auto& asking : pending.askings) out_.add(asking, pending.arrivals, now);
+  if (pending.arrivals.asked == ranks_) return erase(entry);
   pending.askings.clear();
-  pending.collected.late.clear();
-  pending.collected.heard = std::numeric_limits<std::uint64_t>::max();
+  pending.arrivals.late.clear();
+  pending.arrivals.heard = std::numeric_limits<std::uint64_t>::max();
   pending.due = false;
 }
 
-/// The ballot in which a gathering goes up. A gathering that is much older than the rest has a ballot of its
-/// own, as a ballot has one age.
-Ballot& Branch::ballot_for(const RankSet& ranks, const Collected& collected, TimePoint now) {
-  using std::chrono::milliseconds;
-  const Clock::duration age = std::max(now - collected.since, Clock::duration::zero());
-  const auto [found, fresh] =
-      ballots_.try_emplace({ranks, std::chrono::duration_cast<milliseconds>(age).count()});
-  Ballot& ballot = found->second;
-  if (fresh) {
-    ballot.ranks = ranks;
-    ballot.heard = collected.heard;
-  }
-  ballot.heard = std::min(ballot.heard, collected.heard);
-  ballot.age = std::max(ballot.age, age);
-  for (const auto& late : collected.late) {
-    RankSet own = late.ranks.common(ranks);
-    if (!own.empty()) add_late(ballot.late, own, late.behind);
-  }
-  return ballot;
-}
-
+/// Ranks whose askings wait here may call a decision by a number that is forgotten when they have heard more.
+/// So no ballot says that its ranks have heard more than these.
 void Branch::finish_ballots() {
-  if (ballots_.empty()) return;
-  // Several may speak for one rank: the first must not say that it has heard more than the others know.
-  std::uint64_t heard = fewest_heard();
-  for (const auto& [key, ballot] : ballots_) heard = std::min(heard, ballot.heard);
-  for (auto& [key, ballot] : ballots_) {
-    ballot.heard = heard;
-    std::sort(ballot.repeats.begin(), ballot.repeats.end());
-    out_.push_back(std::move(ballot));
-  }
-  ballots_.clear();
-}
-
-/// The fewest verdicts heard by a rank whose asking waits here. Such ranks may call a decision by a number
-/// that is forgotten when they have heard more.
-std::uint64_t Branch::fewest_heard() const {
-  std::uint64_t fewest = std::numeric_limits<std::uint64_t>::max();
-  for (const auto& step : steps_) fewest = std::min(fewest, step.collected.heard);
+  if (!out_.has_unfinished()) return;
+  std::uint64_t fewest = steps_.fewest_heard();
   for (const auto& [name, pending] : pending_) {
-    if (!pending.askings.empty()) fewest = std::min(fewest, pending.collected.heard);
+    if (!pending.askings.empty()) fewest = std::min(fewest, pending.arrivals.heard);
   }
-  return fewest;
+  out_.finish(fewest);
 }
 
 void Branch::erase(PendingByName::iterator entry) {
@@ -282,7 +183,7 @@ void Branch::drop(const std::string& name) {
 }
 
 void Branch::forget() {
-  steps_.clear();
+  steps_ = {};
   by_id_.clear();
   due_.clear();
   ages_.clear();
@@ -299,9 +200,7 @@ void Branch::hear(const Verdict& verdict) {
       continue;
     }
     if (request.operation == Operation::join) joined_ = {};
-    if (!item.decision.status.ok()) {
-      for (const auto& step : std::exchange(steps_, {})) dissolve(step);
-    }
+    if (!item.decision.status.ok()) dissolve(steps_.extract_all());
     drop(request.name);
   }
   if (verdict.lock.empty()) return;
@@ -309,7 +208,6 @@ void Branch::hear(const Verdict& verdict) {
   left_ = {};
   joined_ = {};
   forget();
-  ballots_.clear();
   out_.clear();
 }
 

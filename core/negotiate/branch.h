@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/negotiate/arrivals.h"
 #include "core/negotiate/asking.h"
+#include "core/negotiate/outgoing_ballots.h"
+#include "core/negotiate/repeated_steps.h"
 #include "core/negotiate/voter.h"
 
+#include <chrono>
 #include <map>
 #include <string>
 #include <unordered_map>
@@ -30,11 +34,10 @@ namespace hora {
 /// wait here. Rank 0 must not forget a number that one of these has.
 ///
 /// How late ranks are travels along: a ballot has an age, and names those that asked much later than the
-/// first. *Engine only.*
+/// first (Arrivals). *Engine only.*
 class Branch {
  public:
   static constexpr std::chrono::milliseconds kPatience{50};
-  static constexpr std::chrono::milliseconds kNotable{1};  ///< less is no lateness
 
   /// `ranks`: the subtree. `voter`: of this rank, in the world; it must outlive this.
   Branch(RankSet ranks, const Voter& voter) : ranks_(std::move(ranks)), voter_(voter) {}
@@ -53,52 +56,30 @@ class Branch {
   void hear(const Verdict& verdict);
 
  private:
-  /// The ranks that ask, and the times when they did.
-  struct Part {
-    const RankSet& ranks;
-    std::uint64_t heard;
-    TimePoint since;
-    TimePoint now;
-    const std::vector<Late>& late;
-  };
-  /// Some have asked.
-  struct Collected {
-    RankSet asked;
-    std::uint64_t heard = 0;
-    TimePoint since;  // the first of them asked
-    TimePoint came;   // the first of them was added
-    std::vector<Late> late;
-    void add(const Part& part);
-  };
   /// For one tensor.
   struct Pending {
-    Collected collected;
+    Arrivals arrivals;
     std::vector<Asking> askings;  // that have not gone up
     std::vector<DecisionId> ids;  // that it was called by
     bool told = false;            // some have gone up: the rest follows as it comes
     bool due = false;
   };
   using PendingByName = std::unordered_map<std::string, Pending>;
-  /// For decisions that were repeated together, as a whole step of a model often is: as many as they are,
-  /// they are compared as one.
-  struct Step {
-    Collected collected;
-    std::vector<DecisionId> ids;  // ascending
-  };
 
   void pass(Ballot ballot);
-  bool repeats_step(const Ballot& ballot, const Part& part);
+  bool repeats_step(const Ballot& ballot, const Arrival& arrival);
   void dissolve_step_with(const std::string& name);
-  void dissolve(const Step& step);
-  void add_repeat(DecisionId id, const Part& part);
-  PendingByName::iterator add_to(const std::string& name, const Part& part);
+  void dissolve(const std::vector<RepeatedStep>& steps);
+  void add_repeat(DecisionId id, const Arrival& arrival);
+  void add_request(const Request& request, const Arrival& arrival);
+  PendingByName::iterator add_to(const std::string& name, const Arrival& arrival);
   void settle(PendingByName::iterator entry);
   PendingByName::iterator oldest();
+  void take_steps(TimePoint now);
+  void tell_old(TimePoint now);
   void tell_all(TimePoint now);
   void tell(PendingByName::iterator entry, TimePoint now);
-  Ballot& ballot_for(const RankSet& ranks, const Collected& collected, TimePoint now);
   void finish_ballots();
-  [[nodiscard]] std::uint64_t fewest_heard() const;
   void erase(PendingByName::iterator entry);
   void drop(const std::string& name);
   void forget();
@@ -108,15 +89,12 @@ class Branch {
   std::uint64_t locked_by_ = 0;  // verdicts; ballots from before they were heard count no more
   RankSet left_;
   RankSet joined_;
-  std::vector<Step> steps_;
+  RepeatedSteps steps_;
   PendingByName pending_;
   std::unordered_map<DecisionId, PendingByName::iterator> by_id_;
   std::vector<PendingByName::iterator> due_;
   std::multimap<TimePoint, std::string> ages_;  // by when they came; some have gone since
-  /// The ranks for which a ballot speaks, and its age in milliseconds.
-  using Key = std::pair<RankSet, std::int64_t>;
-  std::map<Key, Ballot> ballots_;  // that are being put together
-  std::vector<Ballot> out_;
+  OutgoingBallots out_;
 };
 
 }  // namespace hora
