@@ -203,6 +203,30 @@ std::optional<Request> stand_in(const Request& like) {
   return std::nullopt;
 }
 
+Decision agree_without(std::vector<Voice> voices, const RankSet& absent, bool divide_by_initial_size,
+                       const std::vector<int>& members) {
+  const auto failed = std::any_of(voices.begin(), voices.end(),
+                                  [](const Voice& voice) { return !voice.request->failed_with.empty(); });
+  if (failed) return agree(voices, members);
+  const Request& like = *voices.front().request;
+  auto substitute = stand_in(like);
+  if (!substitute) {
+    return failure(
+        like, Code::mismatch,
+        fmt::format("{}{} is not supported with join, and {} joined already", name(like.operation),
+                    like.operation == Operation::allreduce ? " of this kind with a prescale factor" : "",
+                    describe_ranks(ranks_of(absent, members))));
+  }
+  const auto at = std::find_if(voices.begin(), voices.end(),
+                               [&](const Voice& voice) { return voice.places.front() > absent.front(); });
+  voices.insert(at, {absent, std::make_shared<const Request>(*std::move(substitute))});
+  Decision decision = agree(voices, members);
+  if (!decision.status.ok()) return decision;
+  decision.joined = absent.list();
+  if (!divide_by_initial_size) decision.divisor -= absent.size();
+  return decision;
+}
+
 Decision failure(const Request& request, Code code, const std::string& text) {
   Decision decision;
   decision.request.operation = request.operation;

@@ -32,6 +32,13 @@ struct Voice {
 /// without the rank. A pure function.
 [[nodiscard]] std::optional<Request> stand_in(const Request& like);
 
+/// The decision of all ranks about a tensor, if the members at the places `absent` have joined and so do not
+/// ask for it. `voices` has all other places once, otherwise it is as in `agree`. An operation that cannot be
+/// done without data of a member fails with Code::mismatch. `divide_by_initial_size`: an average is divided
+/// by the number of all members, not only of those that ask. A pure function.
+[[nodiscard]] Decision agree_without(std::vector<Voice> voices, const RankSet& absent,
+                                     bool divide_by_initial_size, const std::vector<int>& members);
+
 /// The decision for a tensor that fails on every rank; `text` says why. A pure function.
 [[nodiscard]] Decision failure(const Request& request, Code code, const std::string& text);
 

@@ -11,7 +11,7 @@ namespace hora {
 /// value.
 struct OneSided {
   std::string name;
-  std::uint64_t step = 0;    ///< as in Coordinator::Waiting; 0: all ranks never had it together
+  std::uint64_t step = 0;    ///< as in WaitingTensor; 0: all ranks never had it together
   std::vector<int> asked;    ///< ranks
   std::vector<int> missing;  ///< ranks
 };

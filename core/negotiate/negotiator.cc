@@ -106,8 +106,8 @@ void Negotiator::report(Report kind, Bytes content) {
   cast(ballot, {});
 }
 
-std::vector<Coordinator::Step> Negotiator::take_steps() {
-  std::vector<Coordinator::Step> steps;
+std::vector<TrainingStep> Negotiator::take_steps() {
+  std::vector<TrainingStep> steps;
   for (auto& [group, own] : coordinators_)
     steps = own.coordinator.take_steps();  // none keeps its own; the world is last
   return steps;
@@ -428,8 +428,8 @@ void Negotiator::end_lock(TimePoint now, bool after_waiting) {
   if (leaves_) cast_leave(now);
 }
 
-std::vector<Coordinator::Waiting> Negotiator::waiting(TimePoint since) const {
-  std::vector<Coordinator::Waiting> all;
+std::vector<WaitingTensor> Negotiator::waiting(TimePoint since) const {
+  std::vector<WaitingTensor> all;
   for (const auto& [group, own] : coordinators_) {
     for (auto& waiting : own.coordinator.waiting(since)) {
       all.push_back(std::move(waiting));
@@ -449,12 +449,12 @@ TimePoint Negotiator::oldest() const {
 }
 
 /// A lock that is to end ends when all have answered; an engine that is blocked does not.
-std::optional<Coordinator::Waiting> Negotiator::waiting_for_answers() const {
+std::optional<WaitingTensor> Negotiator::waiting_for_answers() const {
   if (!lockstep_ || !vote_->has_answered() || !vote_->is_urged()) return std::nullopt;
   const std::vector<int> silent = silent_ranks();
   if (silent.empty()) return std::nullopt;
   const Voter& voter = voters_.at(kWorld);
-  Coordinator::Waiting waiting;
+  WaitingTensor waiting;
   waiting.name = voter.name_in(lockstep_->next());
   waiting.what = describe(voter.asked_in(lockstep_->next()));
   waiting.since = answered_;

@@ -111,10 +111,10 @@ class Negotiator {
   /// the last call.
   [[nodiscard]] std::vector<int> take_missed() { return std::exchange(missed_, {}); }
   /// Rank 0: the steps of the world that have ended since the last call.
-  std::vector<Coordinator::Step> take_steps();
+  std::vector<TrainingStep> take_steps();
 
   // The tensors that wait for some ranks, in all groups; known on rank 0 only. As Coordinator's.
-  [[nodiscard]] std::vector<Coordinator::Waiting> waiting(TimePoint since) const;
+  [[nodiscard]] std::vector<WaitingTensor> waiting(TimePoint since) const;
   [[nodiscard]] TimePoint oldest() const;
   /// Rank 0: the ranks that have left the job, and since when the first of them has; while others have not.
   struct Leaving {
@@ -140,7 +140,7 @@ class Negotiator {
   void end_lock_because(std::string why, Lockstep::End end = Lockstep::End::at_once);
   void look_again(TimePoint now, bool pressing);
   [[nodiscard]] std::chrono::milliseconds patience(bool pressing) const;
-  [[nodiscard]] std::optional<Coordinator::Waiting> waiting_for_answers() const;
+  [[nodiscard]] std::optional<WaitingTensor> waiting_for_answers() const;
   std::optional<Heard> decide_locked(TimePoint now);
   void end_lock(TimePoint now, bool after_waiting);
   void cast_leave(TimePoint now);

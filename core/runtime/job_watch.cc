@@ -43,7 +43,7 @@ TimePoint JobWatch::look(TimePoint now) {
   return next;
 }
 
-void JobWatch::end_step(const Coordinator::Step& step, TimePoint now) {
+void JobWatch::end_step(const TrainingStep& step, TimePoint now) {
   lateness_.add(step, now);
   if (const auto warning = stragglers_.add(step, now)) log(LogLevel::warning, *warning);
 }

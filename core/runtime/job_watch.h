@@ -33,7 +33,7 @@ class JobWatch {
   /// job after HORA_MISSING_TIMEOUT. Returns the time to look again.
   TimePoint look(TimePoint now);
   /// A step of a training has ended at `now`.
-  void end_step(const Coordinator::Step& step, TimePoint now);
+  void end_step(const TrainingStep& step, TimePoint now);
 
   /// Notes that the launcher asks how the job is; `question` is its number, not 0. Thread-safe.
   void inquire(std::uint64_t question) { question_ = question; }

@@ -20,7 +20,7 @@ std::uint32_t in_microseconds(Clock::duration time) {
 Lateness::Lateness(int ranks)
     : ranks_(static_cast<std::size_t>(ranks)), behind_(kSteps * static_cast<std::size_t>(ranks)) {}
 
-void Lateness::add(const Coordinator::Step& step, TimePoint now) {
+void Lateness::add(const TrainingStep& step, TimePoint now) {
   ++steps_;
   const std::size_t at = newest();
   const auto latest = std::max_element(step.behind.begin(), step.behind.end());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/negotiate/coordinator.h"
+#include "core/negotiate/step_counter.h"
 
 #include <array>
 #include <cstdint>
@@ -19,7 +19,7 @@ class Lateness {
   explicit Lateness(int ranks);
 
   /// A step that has ended at `now`.
-  void add(const Coordinator::Step& step, TimePoint now);
+  void add(const TrainingStep& step, TimePoint now);
 
   /// Of one rank, in the steps that are remembered. A value.
   struct OfRank {

@@ -146,7 +146,7 @@ std::vector<Stalls::Overdue> Stalls::overdue(const std::vector<Wait>& unfinished
 }
 
 /// The time since which the first of the missing ranks has no excuse.
-TimePoint Stalls::since(const Coordinator::Waiting& waiting) const {
+TimePoint Stalls::since(const WaitingTensor& waiting) const {
   TimePoint first = TimePoint::max();
   for (const int rank : waiting.missing) {
     const auto excuse = excuses_.find(rank);

@@ -76,7 +76,7 @@ class Stalls {
   [[nodiscard]] TimePoint next_look(const Wait& wait, TimePoint since, TimePoint warned) const;
   [[nodiscard]] std::vector<Overdue> overdue(const std::vector<Wait>& unfinished, TimePoint now,
                                              TimePoint& next) const;
-  [[nodiscard]] TimePoint since(const Coordinator::Waiting& waiting) const;
+  [[nodiscard]] TimePoint since(const WaitingTensor& waiting) const;
   [[nodiscard]] std::vector<int> ask_about(const std::vector<Overdue>& all, TimePoint now);
   void report(const std::vector<Wait>& unfinished, const std::vector<Overdue>& all, TimePoint now,
               Advice& advice);

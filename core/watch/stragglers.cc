@@ -25,7 +25,7 @@ Clock::duration middle(std::vector<Clock::duration> times) {
 
 }  // namespace
 
-std::optional<std::string> Stragglers::add(const Coordinator::Step& step, TimePoint now) {
+std::optional<std::string> Stragglers::add(const TrainingStep& step, TimePoint now) {
   if (steps_ == 0 || members_.size() < 2) return std::nullopt;
   if (std::exchange(any_, true) == false) {
     begin_ = now;  // the first one has made connections, compiled kernels, and the like

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/comm/world.h"
-#include "core/negotiate/coordinator.h"
+#include "core/negotiate/step_counter.h"
 
 #include <optional>
 #include <string>
@@ -20,7 +20,7 @@ class Stragglers {
   /// A step that has ended at `now`. The answer names a rank for which the others have waited a tenth of the
   /// time or more, in the middle of the steps. They must have waited at least twice as long for it as for any
   /// other. That is not said again before ten times as many steps, unless of another rank.
-  std::optional<std::string> add(const Coordinator::Step& step, TimePoint now);
+  std::optional<std::string> add(const TrainingStep& step, TimePoint now);
 
  private:
   [[nodiscard]] std::optional<std::string> judge(TimePoint now);

@@ -17,7 +17,7 @@ namespace {
 std::vector<int> others(const RankSet& ranks, int size) { return RankSet(0, size).without(ranks).list(); }
 
 /// Whether each side waits for what the other one has not submitted: that is one mistake.
-bool wait_for_each_other(const Coordinator::Waiting& one, const Coordinator::Waiting& other) {
+bool wait_for_each_other(const WaitingTensor& one, const WaitingTensor& other) {
   const auto has = [](const std::vector<int>& ranks, const std::vector<int>& part) {
     return std::includes(ranks.begin(), ranks.end(), part.begin(), part.end());
   };
@@ -27,13 +27,13 @@ bool wait_for_each_other(const Coordinator::Waiting& one, const Coordinator::Wai
 /// Where both sides wait for each other: how probably the mistake is with this tensor, and not with `other`;
 /// 0 is the most probable. A call by rank 0 alone that no other rank ever made is likely under an `if`; else
 /// a backward() is likely to be left out.
-int improbability(const Coordinator::Waiting& tensor, const Coordinator::Waiting& other) {
+int improbability(const WaitingTensor& tensor, const WaitingTensor& other) {
   const bool first_time = tensor.step == 0 && !is_gradient(tensor.name);
   if (first_time && (other.step != 0 || tensor.asked == std::vector<int>{0})) return 0;
   return is_gradient(tensor.name) ? 1 : 2;
 }
 
-std::string describe_tensor(const Coordinator::Waiting& tensor, const std::string& more) {
+std::string describe_tensor(const WaitingTensor& tensor, const std::string& more) {
   std::string text = fmt::format("'{}' ({}", tensor.name, tensor.what);
   if (tensor.step != 0) text += fmt::format(", step {}", tensor.step);
   text += ")" + more;
@@ -78,7 +78,7 @@ TimePoint Waits::oldest(const Negotiator& negotiator) const {
 }
 
 std::string describe(const Wait& wait, int more, Clock::duration time) {
-  const Coordinator::Waiting& on = wait.on;
+  const WaitingTensor& on = wait.on;
   const double seconds = std::chrono::duration<double>(time).count();
   const std::string ranks = describe_ranks(on.asked);
   const std::string others = more != 0 ? fmt::format(" and {} more", more) : "";

@@ -17,7 +17,7 @@ enum class WaitKind : std::uint8_t { tensor, receive, send, shutdown };
 /// sent or received, or `shutdown`, which they have not called. A value.
 struct Wait {
   WaitKind kind = WaitKind::tensor;
-  Coordinator::Waiting on;  ///< complete for a tensor; else only name, text, ranks and time are set
+  WaitingTensor on;  ///< complete for a tensor; else only name, text, ranks and time are set
 };
 
 /// All waits in the job. *Engine only*, on rank 0.

@@ -224,6 +224,34 @@ TEST(Agree, NamesGroupsOfOperationsThatDiffer) {
             std::string::npos);
 }
 
+TEST(AgreeWithout, MembersThatHaveJoinedTakePartInAReduction) {
+  const auto request = std::make_shared<Request>(shaped({3}));
+  for (const bool by_initial_size : {true, false}) {
+    const auto decision =
+        agree_without({{RankSet(0), request}, {RankSet(2), request}}, RankSet(1), by_initial_size, {4, 5, 6});
+    EXPECT_TRUE(decision.status.ok());
+    EXPECT_EQ(decision.request, *request);
+    EXPECT_EQ(decision.joined, std::vector<int>{1});
+    EXPECT_EQ(decision.divisor, by_initial_size ? 3 : 2);
+  }
+}
+
+TEST(AgreeWithout, AnAllgatherGetsNoRowsOfThem) {
+  const auto request = std::make_shared<Request>(shaped({3}, Operation::allgather));
+  EXPECT_EQ(agree_without({{RankSet(1), request}}, RankSet(0), true, {0, 1}).rows,
+            (std::vector<std::int64_t>{0, 3}));
+}
+
+TEST(AgreeWithout, FailsWhereDataOfAllIsNeededUnlessARankHasFailed) {
+  const auto gather = std::make_shared<Request>(shaped({3}, Operation::alltoall));
+  EXPECT_EQ(agree_without({{RankSet(0), gather}}, RankSet(1), true, {0, 1}).status,
+            (Status{Code::mismatch,
+                    "'layer1.weight': alltoall is not supported with join, and rank 1 joined already"}));
+  const auto failing = std::make_shared<Request>(*gather);
+  failing->failed_with = "backward() failed";
+  EXPECT_EQ(agree_without({{RankSet(0), failing}}, RankSet(1), true, {0, 1}).status.code, Code::rank_failed);
+}
+
 TEST(StandIn, LiesElsewhere) {
   auto like = shaped({3});
   like.symmetric_address = 128;

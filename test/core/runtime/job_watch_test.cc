@@ -101,7 +101,7 @@ TEST_F(JobWatchTest, WarnsLaterOfARankThatSaidItWouldBeLate) {
 }
 
 TEST_F(JobWatchTest, CountsStepsForTheLauncher) {
-  Coordinator::Step step;
+  TrainingStep step;
   step.behind.assign(2, {});
   for (int number = 1; number <= 3; ++number) watch_.end_step(step, begin_ + std::chrono::seconds(number));
   watch_.inquire(1);

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/negotiate/message.h"
+
+namespace hora {
+
+/// The members of a group that ask for nothing more: those that have joined, and those that have left. It
+/// says for each tensor whether the group still waits for a member. Members are called by their places.
+///
+/// A member that has joined takes part in operations without asking for them, until all have joined. A member
+/// that has left takes part in nothing, so a tensor that it never asked for can only fail. A join itself
+/// needs the request of every member. *Engine only.*
+class Absences {
+ public:
+  explicit Absences(RankSet everybody) : everybody_(std::move(everybody)) {}
+
+  /// These members have joined with this request. Of several calls the last one is the last to join.
+  void join(const RankSet& places, const Request& request);
+  /// All have joined, or the join has failed: all members ask again.
+  void end_join() { joined_ = {}; }
+  /// These members have left.
+  void leave(const RankSet& places) { left_.add(places); }
+
+  [[nodiscard]] bool any_joined() const { return !joined_.empty(); }
+  [[nodiscard]] int last_joined() const { return last_joined_; }
+  /// Whether an average is divided by the number of all members, also of those that have joined. The last
+  /// request to join says so.
+  [[nodiscard]] bool divide_by_initial_size() const { return divide_by_initial_size_; }
+  [[nodiscard]] bool any_left() const { return !left_.empty(); }
+  [[nodiscard]] bool any_left(const RankSet& places) const { return left_.intersects(places); }
+  [[nodiscard]] bool all_left() const { return left_ == everybody_; }
+
+  /// Whether the group waits for no other member, when the members `asked` have asked for a tensor. `joins`:
+  /// the tensor is a join.
+  [[nodiscard]] bool complete(const RankSet& asked, bool joins) const;
+  /// The members that have left without asking for a tensor that only the members `asked` have asked for.
+  [[nodiscard]] RankSet left_without(const RankSet& asked) const { return left_.without(asked); }
+
+ private:
+  RankSet everybody_;
+  RankSet left_;
+  RankSet joined_;
+  int last_joined_ = 0;
+  bool divide_by_initial_size_ = true;
+};
+
+}  // namespace hora

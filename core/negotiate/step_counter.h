@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/base/clock.h"
+#include "core/negotiate/schedule.h"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace hora {
+
+/// A step of a training in which every step makes the same decisions again. A value.
+struct TrainingStep {
+  std::uint64_t number = 0;  ///< the first is 1, and nothing is known about it
+  std::vector<Clock::duration>
+      behind;  ///< by place: the longest time for which others waited for this member
+};
+
+/// Counts the steps of a training, and measures in each step how late each member of the group is.
+///
+/// Users do not say where a step ends. So the first decision that is repeated marks the steps: each time it
+/// is made again, a step has ended. When the schedule forgets this decision, the next repeated one replaces
+/// it. *Engine only.*
+class StepCounter {
+ public:
+  explicit StepCounter(std::size_t places) : behind_(places) {}
+
+  /// Others have waited for the members at `places` for this time. Only the longest time of a step counts.
+  void note_behind(const RankSet& places, Clock::duration time);
+  /// The same for all members, by place.
+  void note_behind(const std::vector<Clock::duration>& times);
+  /// The decision `repeated` was made again, for the time number `times`. The schedule has all known
+  /// decisions.
+  void count(DecisionId repeated, std::uint64_t times, const Schedule& schedule);
+  /// The steps that have ended since the last call.
+  std::vector<TrainingStep> take_ended() { return std::exchange(ended_, {}); }
+
+ private:
+  DecisionId marker_ = 0;                // the decision that marks the steps
+  std::vector<Clock::duration> behind_;  // in the present step, by place
+  std::vector<TrainingStep> ended_;
+};
+
+}  // namespace hora
