@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <utility>
 
@@ -14,14 +13,6 @@ namespace hora {
 namespace {
 
 constexpr TimePoint kAtOnce = TimePoint::min();
-
-// The times for which a rank stands still in a lock until it ends it. kPressing: somebody waits for a tensor,
-// and another one would come first, which nobody is going to submit before. kOutOfOrder: the rank cannot know
-// that. kLate: others are late.
-constexpr std::chrono::milliseconds kPressing{20};
-constexpr std::chrono::milliseconds kOutOfOrder{80};
-constexpr std::chrono::milliseconds kLate{250};
-constexpr std::chrono::seconds kPays{10};  // for a lock to last that ends after such a time
 
 std::vector<int> everybody(int size) {
   std::vector<int> ranks(static_cast<std::size_t>(size));
@@ -32,7 +23,11 @@ std::vector<int> everybody(int size) {
 }  // namespace
 
 Negotiator::Negotiator(Control& control, ReadinessVote* vote, std::size_t capacity)
-    : control_(control), capacity_(capacity), vote_(vote) {
+    : control_(control),
+      capacity_(capacity),
+      may_lock_(vote != nullptr),
+      locked_(control.rank(), vote, voters_.try_emplace(kWorld, kWorld, capacity).first->second),
+      coordinators_(control.size()) {
   add_group(kWorld, everybody(control.size()));
   const TreePosition& position = control.position();
   const bool star = control.rank() == 0 && static_cast<int>(position.children.size()) == control.size() - 1;
@@ -41,36 +36,34 @@ Negotiator::Negotiator(Control& control, ReadinessVote* vote, std::size_t capaci
 }
 
 void Negotiator::add_group(int group, const std::vector<int>& members) {
-  next_group_ = group + 1;
   if (std::binary_search(members.begin(), members.end(), control_.rank()))
-    voters_.emplace(group, Voter(group, capacity_));
-  if (control_.rank() == 0)
-    coordinators_.emplace(
-        group, GroupCoordinator{Coordinator(members, capacity_, group == kWorld && vote_ != nullptr),
-                                RankSet(members).without(RankSet(0))});
+    voters_.try_emplace(group, group, capacity_);
+  if (control_.rank() == 0) coordinators_.add_group(group, members, capacity_, group == kWorld && may_lock_);
 }
 
 void Negotiator::remove_group(int group) {
   voters_.erase(group);
-  coordinators_.erase(group);
+  coordinators_.remove_group(group);
 }
+
+// --- asking ---
 
 void Negotiator::ask(int group, const std::vector<Request>& requests, TimePoint now) {
   const auto voter = voters_.find(group);
   if (voter == voters_.end() || requests.empty()) return;
-  if (lockstep_ && group == kWorld) return ask_in_lock(requests);
-  if (lockstep_) end_lock_because(fmt::format("'{}' is of process set {}", requests.front().name, group));
+  if (locked_.holds() && group == kWorld) return locked_.ask(requests);
+  if (locked_.holds()) locked_.end(fmt::format("'{}' is of process set {}", requests.front().name, group));
   cast(voter->second.ask(requests), now);
 }
 
 void Negotiator::leave(TimePoint now) {
   leaves_ = true;
-  if (lockstep_) return end_lock_because({});
+  if (locked_.holds()) return locked_.end({});
   cast_leave(now);
 }
 
 void Negotiator::cast_leave(TimePoint now) {
-  // The world's last: it ends the job.
+  // The world comes last, because leaving it may end the job.
   for (auto voter = voters_.rbegin(); voter != voters_.rend(); ++voter) {
     if (voter->first == kWorld || !left_others_) cast(voter->second.leave(), now);
   }
@@ -78,19 +71,13 @@ void Negotiator::cast_leave(TimePoint now) {
 }
 
 void Negotiator::command(TraceCommand command) {
-  coordinators_.at(kWorld).coordinator.command(command);
-  decide_soon();
+  coordinators_.tell_world().command(command);
+  locked_.end({});
 }
 
 void Negotiator::fuse_up_to(std::uint64_t bytes) {
-  coordinators_.at(kWorld).coordinator.fuse_up_to(bytes);
-  decide_soon();
-}
-
-/// Rank 0 has something to tell all.
-void Negotiator::decide_soon() {
-  coordinators_.at(kWorld).undecided = true;
-  if (lockstep_) end_lock_because({});
+  coordinators_.tell_world().fuse_up_to(bytes);
+  locked_.end({});
 }
 
 void Negotiator::inquire(int rank) {
@@ -106,13 +93,7 @@ void Negotiator::report(Report kind, Bytes content) {
   cast(ballot, {});
 }
 
-std::vector<TrainingStep> Negotiator::take_steps() {
-  std::vector<TrainingStep> steps;
-  for (auto& [group, own] : coordinators_)
-    steps = own.coordinator.take_steps();  // none keeps its own; the world is last
-  return steps;
-}
-
+/// Sends a ballot of this rank to its parent, or gives it to the branch or the coordinators on this rank.
 void Negotiator::cast(Ballot ballot, TimePoint now) {
   if (control_.rank() != 0 && !branch_) return control_.send(control_.position().parent, encode(ballot));
   ballot.ranks = RankSet(control_.rank());
@@ -142,8 +123,7 @@ void Negotiator::take(const ControlMessage& message) {
   }
 }
 
-/// Passes on the ballots of this rank and the ranks below it, as far as they are put together: rank 0 counts
-/// them.
+/// Passes on the ballots of this rank and the ranks below it, as far as they are merged. Rank 0 counts them.
 void Negotiator::pass_on(TimePoint now) {
   if (!branch_) return;
   const auto ballots = branch_->take(now);
@@ -154,46 +134,12 @@ void Negotiator::pass_on(TimePoint now) {
   for (const auto& ballot : ballots) count(ballot, now);
 }
 
+/// Rank 0: gives a ballot to the coordinators.
 void Negotiator::count(const Ballot& ballot, TimePoint now) {
-  const auto refuse = [&](const std::string& what) {
-    throw Error(Code::internal,
-                fmt::format("bad ballot from {}: {}", describe_ranks(ballot.ranks.list()), what));
-  };
-  if (ballot.report != Report::none) {
-    reports_.push_back({ballot.ranks.front(), ballot.report, ballot.content});
-    return;  // it travels alone, also after its sender has left
-  }
-  const auto own = coordinators_.find(ballot.group);
-  if (own == coordinators_.end()) {
-    if (ballot.group < next_group_) return;  // it was removed while the ballot was on its way
-    refuse(fmt::format("there is no group {}", ballot.group));
-  }
-  RankSet places = ballot.ranks;
-  if (ballot.group != kWorld) {
-    const auto& members = own->second.coordinator.members();
-    const auto place = std::lower_bound(members.begin(), members.end(), ballot.ranks.front());
-    if (ballot.ranks.size() != 1 || place == members.end() || *place != ballot.ranks.front())
-      refuse(fmt::format("it is not in group {}", ballot.group));
-    places = RankSet(static_cast<int>(place - members.begin()));
-  }
-  own->second.coordinator.add(places, ballot, now);
-  own->second.undecided = true;
-  if (ballot.group == kWorld && ballot.leaving) note_left(ballot.ranks, now);
-  if (ballot.group == kWorld) return;
-  coordinators_.at(kWorld).coordinator.disturb();
-  if (lockstep_) end_lock_because({});
+  if (coordinators_.add(ballot, now)) locked_.end({});
 }
 
-/// The last ones end the job, of which there is nothing else to tell.
-void Negotiator::note_left(const RankSet& ranks, TimePoint now) {
-  leaving_.left.add(ranks);
-  leaving_.since = std::min(leaving_.since, now);
-  if (leaving_.left.size() == control_.size()) {
-    leaving_ = {};
-  } else {
-    coordinators_.at(kWorld).coordinator.tell_left(ranks);
-  }
-}
+// --- hearing ---
 
 std::vector<Negotiator::Heard> Negotiator::hear(TimePoint now, bool pressing) {
   std::vector<Heard> heard;
@@ -205,45 +151,30 @@ std::vector<Negotiator::Heard> Negotiator::hear(TimePoint now, bool pressing) {
   } else {
     collect();
     pass_on(now);
-    if (!lockstep_)
+    if (!locked_.holds())
       heard = decide();  // messages in a lock, such as from the rank that has ended it, can wait
   }
   if (branch_) next_look_ = branch_->next();
-  if (lockstep_ && heard.empty()) {
-    if (auto decided = step(now, pressing)) heard.push_back(*std::move(decided));
+  if (locked_.holds() && heard.empty()) {
+    if (auto decided = step_locked(now, pressing)) heard.push_back(*std::move(decided));
   }
-  if (lockstep_) look_again(now, pressing);
+  if (locked_.holds()) next_look_ = std::min(next_look_, locked_.impatient_at(now, pressing));
   return heard;
 }
 
 /// Rank 0: decides all that has become decidable, in all groups.
 std::vector<Negotiator::Heard> Negotiator::decide() {
   std::vector<Heard> heard;
-  for (auto& [group, own] : coordinators_) {
-    if (!std::exchange(own.undecided, false)) continue;
-    auto verdict = own.coordinator.decide();
-    if (!verdict) continue;
-    const auto missed = own.coordinator.take_missed();
-    missed_.insert(missed_.end(), missed.begin(), missed.end());
-    verdict->group = group;
-    control_.announce(own.others, encode(*verdict));
-    if (voters_.contains(group)) heard.push_back(apply(*verdict));
+  while (const auto verdict = coordinators_.decide()) {
+    control_.announce(coordinators_.others_in(verdict->group), encode(*verdict));
+    if (voters_.contains(verdict->group)) heard.push_back(apply(*verdict));
   }
   return heard;
 }
 
 bool Negotiator::has_more() const {
   if (had_verdict_) return true;
-  if (lockstep_)
-    return !vote_->has_answered() &&
-           (lockstep_->ready() > 0 || end_ != Lockstep::End::no || vote_->is_urged());
-  return is_undecided();
-}
-
-/// Whether something has come since the last verdicts.
-bool Negotiator::is_undecided() const {
-  return std::any_of(coordinators_.begin(), coordinators_.end(),
-                     [](const auto& own) { return own.second.undecided; });
+  return locked_.holds() ? locked_.has_more() : coordinators_.is_undecided();
 }
 
 /// Takes all messages that have come.
@@ -278,191 +209,45 @@ Negotiator::Heard Negotiator::apply(const Verdict& verdict) {
               verdict.fuse_up_to,
               verdict.left};
   if (branch_) branch_->hear(verdict);
-  if (!verdict.lock.empty()) lock(verdict);
+  if (!verdict.lock.empty()) locked_.begin(verdict, leaves_);
   return heard;
 }
 
-// --- while the world's decisions are locked ---
+// --- hearing while the world's decisions are locked ---
 
-void Negotiator::lock(const Verdict& verdict) {
-  if (vote_ == nullptr || verdict.group != kWorld || lockstep_)
-    throw Error(Code::internal, "bad verdict: a lock out of place");
-  lockstep_.emplace(verdict.lock, verdict.made);
-  locked_since_ = {};
-  end_ = Lockstep::End::no;
-  quiet_since_ = {};
-  if (leaves_) return end_lock_because({});
-  const auto asked = voters_.at(kWorld).under_way();
-  if (!asked) return end_lock_because({});
-  for (const auto id : *asked) {
-    if (!lockstep_->ask(id)) end_lock_because({});
-  }
-}
-
-void Negotiator::ask_in_lock(const std::vector<Request>& requests) {
-  Voter& voter = voters_.at(kWorld);
-  for (const auto& request : requests) {
-    const auto id = voter.note(request);
-    if (id && lockstep_->ask(*id)) continue;
-    end_lock_because(
-        fmt::format("it has submitted '{}' ({}), which no step did before", request.name, describe(request)));
-  }
-}
-
-/// The first reason counts. Empty: nothing that anybody need be told.
-void Negotiator::end_lock_because(std::string why, Lockstep::End end) {
-  if (end_ != Lockstep::End::no) return;
-  end_ = end;
-  if (why.empty()) return;
-  divergence_ = fmt::format("the steps were alike until rank {} differed at '{}': {}", control_.rank(),
-                            voters_.at(kWorld).name_in(lockstep_->next()), why);
-}
-
-/// Does what can be done without waiting.
-std::optional<Negotiator::Heard> Negotiator::step(TimePoint now, bool pressing) {
-  if (auto heard = answer(now)) return heard;
-  if (lockstep_ && grows_impatient(now, pressing)) return answer(now);
-  return std::nullopt;
-}
-
-std::optional<Negotiator::Heard> Negotiator::answer(TimePoint now) {
-  while (lockstep_) {
-    if (!vote_->has_answered()) {
-      if (lockstep_->ready() == 0 && end_ == Lockstep::End::no && !vote_->is_urged()) return std::nullopt;
-      vote_->answer(lockstep_->word(end_), now);
-      answered_ = now;
-    }
-    if (!vote_->is_complete()) {
-      if (end_ != Lockstep::End::no) vote_->urge();
-      return std::nullopt;
-    }
-    quiet_since_ = {};
-    if (auto heard = decide_locked(now)) return heard;
-  }
-  return std::nullopt;
-}
-
-std::chrono::milliseconds Negotiator::patience(bool pressing) const {
-  if (vote_->has_answered()) return kLate;
-  return pressing ? kPressing : kOutOfOrder;
-}
-
-/// When it grows impatient, if nothing happens.
-void Negotiator::look_again(TimePoint now, bool pressing) {
-  if (lockstep_->waiting() == 0 || end_ != Lockstep::End::no) {
-    quiet_since_ = {};
-    return;
-  }
-  if (quiet_since_ == TimePoint{}) quiet_since_ = now;
-  next_look_ = std::min(next_look_, quiet_since_ + patience(pressing));
-}
-
-/// Whether it has waited for so long that it wants the lock to end. If it has answered in this round, that
-/// stands.
-bool Negotiator::grows_impatient(TimePoint now, bool pressing) {
-  if (quiet_since_ == TimePoint{} || lockstep_->waiting() == 0 || end_ != Lockstep::End::no ||
-      now < quiet_since_ + patience(pressing))
-    return false;
-  const auto waited = in_milliseconds(now - quiet_since_).count();
-  end_lock_because(
-      vote_->has_answered()
-          ? fmt::format("{} has not submitted it for {} ms", describe_ranks(silent_ranks()), waited)
-          : fmt::format("it has submitted others of the step, and not that one for {} ms", waited),
-      Lockstep::End::after_waiting);
-  return true;
-}
-
-std::vector<int> Negotiator::silent_ranks() const {
-  std::vector<int> ranks;
-  for (int rank = 0; rank < vote_->size(); ++rank) {
-    if (!vote_->has_answered(rank)) ranks.push_back(rank);
-  }
-  return ranks;
-}
-
-/// The decisions that follow from the answers of a complete round; nothing if the ranks go on waiting, or the
-/// lock ends.
-std::optional<Negotiator::Heard> Negotiator::decide_locked(TimePoint now) {
-  const auto& answers = vote_->conclude();
-  const std::uint64_t own = lockstep_->word(Lockstep::End::no);
-  if (locked_since_ == TimePoint{}) locked_since_ = now;
-  std::size_t count = lockstep_->ready();
-  Clock::rep first = answers.front().when;
-  auto end = Lockstep::End::no;
-  for (std::size_t rank = 0; rank < answers.size(); ++rank) {
-    const auto& [word, when] = answers[rank];
-    if (Lockstep::place_in(word) != Lockstep::place_in(own)) {
-      throw Error(Code::internal,
-                  fmt::format("rank {} and rank {} are not at the same place of their schedule",
-                              control_.rank(), rank));
-    }
-    end = std::max(end, Lockstep::end_in(word));
-    count = std::min(count, Lockstep::ready_in(word));
-    first = std::min(first, when);
-  }
-  if (end != Lockstep::End::no) {
-    end_lock(now, end == Lockstep::End::after_waiting);
-    return std::nullopt;
-  }
-  if (count == 0) return std::nullopt;
-  const auto ids = lockstep_->decide(count);
-  if (control_.rank() == 0) {
-    std::vector<Clock::duration> behind;
-    for (const auto& answer : answers) behind.emplace_back(answer.when - first);
-    coordinators_.at(kWorld).coordinator.follow_lock(ids, behind);
-  }
+std::optional<Negotiator::Heard> Negotiator::step_locked(TimePoint now, bool pressing) {
+  const auto decided = locked_.step(now, pressing);
+  if (const auto ended = locked_.take_ended()) go_on_unlocked(*ended, now);
+  if (!decided) return std::nullopt;
+  if (control_.rank() == 0) coordinators_.world().follow_lock(decided->ids, decided->behind);
   Heard heard;
-  for (const auto id : ids) heard.decisions.push_back(voters_.at(kWorld).repeated(id));
+  heard.decisions.reserve(decided->ids.size());
+  for (const auto id : decided->ids) heard.decisions.push_back(voters_.at(kWorld).repeated(id));
   return heard;
 }
 
-void Negotiator::end_lock(TimePoint now, bool after_waiting) {
+/// Asks by ballot for all that this rank has under way.
+void Negotiator::go_on_unlocked(const LockedOrder::Ended& ended, TimePoint now) {
   if (control_.rank() == 0) {
-    const bool dear = after_waiting && now - locked_since_ < kPays;
-    coordinators_.at(kWorld).coordinator.end_lock(lockstep_->decided(), dear);
-    for (auto& [group, own] : coordinators_) own.undecided = true;  // what has come in the meantime
+    coordinators_.world().end_lock(ended.decisions, ended.dear);
+    coordinators_.decide_all_again();  // ballots that have come while the order was locked
   }
-  lockstep_.reset();
   const Ballot again = voters_.at(kWorld).ask_again();
   if (!again.repeats.empty() || !again.requests.empty()) cast(again, now);
   if (leaves_) cast_leave(now);
 }
 
+// --- what waits ---
+
 std::vector<WaitingTensor> Negotiator::waiting(TimePoint since) const {
-  std::vector<WaitingTensor> all;
-  for (const auto& [group, own] : coordinators_) {
-    for (auto& waiting : own.coordinator.waiting(since)) {
-      all.push_back(std::move(waiting));
-      all.back().ranks = group == kWorld ? "" : describe_ranks(own.coordinator.members());
-    }
-  }
-  if (auto answers = waiting_for_answers(); answers && answers->since <= since)
-    all.push_back(*std::move(answers));
+  auto all = coordinators_.waiting(since);
+  if (auto next = locked_.waiting(); next && next->since <= since) all.push_back(*std::move(next));
   return all;
 }
 
 TimePoint Negotiator::oldest() const {
-  TimePoint oldest = TimePoint::max();
-  for (const auto& [group, own] : coordinators_) oldest = std::min(oldest, own.coordinator.oldest());
-  if (const auto answers = waiting_for_answers()) oldest = std::min(oldest, answers->since);
-  return oldest;
-}
-
-/// A lock that is to end ends when all have answered; an engine that is blocked does not.
-std::optional<WaitingTensor> Negotiator::waiting_for_answers() const {
-  if (!lockstep_ || !vote_->has_answered() || !vote_->is_urged()) return std::nullopt;
-  const std::vector<int> silent = silent_ranks();
-  if (silent.empty()) return std::nullopt;
-  const Voter& voter = voters_.at(kWorld);
-  WaitingTensor waiting;
-  waiting.name = voter.name_in(lockstep_->next());
-  waiting.what = describe(voter.asked_in(lockstep_->next()));
-  waiting.since = answered_;
-  waiting.missing = silent;
-  for (int rank = 0; rank < vote_->size(); ++rank) {
-    if (vote_->has_answered(rank)) waiting.asked.push_back(rank);
-  }
-  return waiting;
+  const auto next = locked_.waiting();
+  return std::min(coordinators_.oldest(), next ? next->since : TimePoint::max());
 }
 
 }  // namespace hora

@@ -16,7 +16,7 @@ JobWatch::JobWatch(World& world, const Config& config, Negotiator& negotiator, c
       stragglers_(config.straggler_steps, world.members),
       lateness_(world.control->rank() == 0 ? world.control->size() : 0) {}
 
-void JobWatch::take(const Negotiator::Told& told, TimePoint now) {
+void JobWatch::take(const ReceivedReport& told, TimePoint now) {
   switch (told.kind) {
     case Report::account: return stalls_.tell(told.rank, decode_account(told.content));
     case Report::delay: return stalls_.expect_delay(told.rank, decode_delay(told.content), now);

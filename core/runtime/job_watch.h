@@ -28,7 +28,7 @@ class JobWatch {
 
   /// Takes a report of a rank: its account, a delay that it announces, or its list of late messages. Those
   /// are sends and receives of its user that have waited for another rank for long.
-  void take(const Negotiator::Told& told, TimePoint now);
+  void take(const ReceivedReport& told, TimePoint now);
   /// Warns of tensors and messages that have waited for long, asks the ranks that they wait for, and ends the
   /// job after HORA_MISSING_TIMEOUT. Returns the time to look again.
   TimePoint look(TimePoint now);

@@ -126,7 +126,6 @@ LARGE_CLASSES = {
         "TcpControl",
     ): "19 members, each a class or a flag: it joins them",
     ("core/compose/hierarchical", "Hierarchical"): "to be split: allreduce from the other operations",
-    ("core/negotiate/negotiator", "Negotiator"): "to be split: asking, hearing, and the locked order",
     ("core/runtime/admission", "Admission"): "one short check for each error of a caller",
     ("core/runtime/engine", "Engine"): "to be split: the token from the thread's naps",
     ("core/runtime/executor", "Executor"): "to be split: completion on GPUs as a strategy",
