@@ -15,16 +15,21 @@ namespace hora {
 
 inline constexpr std::size_t kRoundInCache = 512 * 1024;  ///< see Collective::best_round
 
-/// A piece of a tensor to be reduced: `count` elements at `input`, the result to `output` (may be equal; must
-/// not overlap otherwise). A value.
+/// A tensor to be reduced, or a part of one: `count` elements at `input`, the result to `output` (may be
+/// equal; must not overlap otherwise). A value.
 struct Segment {
   const void* input = nullptr;
   void* output = nullptr;
   std::size_t count = 0;
-  /// All ranks have it at the same place of memory that they have allocated alike, for which this plane may
-  /// have a faster way: on a rank's own it would be of no use, or wrong.
-  bool alike = false;
+  /// Not 0: `input` and `output` are the same place in memory that all ranks have allocated alike, for which
+  /// NCCL has a faster way. The number names the place, and is equal on all ranks. It grows with the address
+  /// by the same number of bytes, so neighbours are known by it. Other collectives ignore it.
+  std::uint64_t slot = 0;
+  bool padded = false;  ///< with a slot: the memory behind it, up to the next cache line, is nobody's
 };
+
+/// The slot of memory that all ranks have allocated alike, and that has no number: it has no neighbours.
+inline constexpr std::uint64_t kUnnumberedSlot = std::numeric_limits<std::uint64_t>::max();
 
 /// Fills a buffer that is reduced, and empties it. Elements are counted through; each comes once. *Engine
 /// only.*

@@ -19,24 +19,24 @@ double take_factor(Reduction& reduction) {
   return factor;
 }
 
-/// The segments to reduce, in which neighbours in symmetric memory are one.
-std::vector<Segment> joined(std::vector<Piece> pieces, std::size_t each) {
+/// The segments to reduce, in which neighbours among the slots are one.
+std::vector<Segment> joined(std::vector<Segment> pieces, std::size_t each) {
   std::stable_sort(pieces.begin(), pieces.end(),
-                   [](const Piece& a, const Piece& b) { return a.symmetric_address < b.symmetric_address; });
+                   [](const Segment& a, const Segment& b) { return a.slot < b.slot; });
   std::vector<Segment> segments;
-  std::uint64_t next = 0;  // the symmetric address that would go on where the last segment ends
+  std::uint64_t next = 0;  // the slot that would go on where the last segment ends
   for (const auto& piece : pieces) {
-    if (piece.symmetric_address != 0 && piece.symmetric_address == next) {
+    if (piece.slot != 0 && piece.slot == next) {
       Segment& last = segments.back();
       const auto* begin = static_cast<const std::byte*>(last.input);
       last.count =
           static_cast<std::size_t>(static_cast<const std::byte*>(piece.input) - begin) / each + piece.count;
     } else {
-      segments.push_back({piece.input, piece.output, piece.count, piece.symmetric_address != 0});
+      segments.push_back(piece);
     }
     const std::size_t bytes = piece.count * each;
     const bool ends_line = piece.padded || bytes % kCacheLine == 0;  // else what follows is another's
-    next = piece.symmetric_address != 0 && ends_line ? piece.symmetric_address + whole_lines(bytes) : 0;
+    next = piece.slot != 0 && ends_line ? piece.slot + whole_lines(bytes) : 0;
   }
   return segments;
 }
@@ -47,7 +47,7 @@ std::vector<Segment> joined(std::vector<Piece> pieces, std::size_t each) {
 /// these are too many and too short.
 class Packer::Round final : public Packing {
  public:
-  Round(Packer& packer, std::span<const Piece> pieces, std::byte* wire, const Conversion& in,
+  Round(Packer& packer, std::span<const Segment> pieces, std::byte* wire, const Conversion& in,
         const Conversion& out)
       : packer_(packer), pieces_(pieces), wire_(wire), in_(in), out_(out) {
     const std::size_t each = size_of(in.to);
@@ -65,8 +65,8 @@ class Packer::Round final : public Packing {
   void pack(std::size_t begin, std::size_t count) override {
     const std::size_t to = size_of(in_.to);
     const std::size_t from = size_of(in_.from);
-    list(begin, count, [&](const Piece& piece, std::size_t skipped, std::size_t at, std::size_t length) {
-      return Move{wire_ + at * to, static_cast<const std::byte*>(piece.input) + skipped * from, length};
+    list(begin, count, [&](const Segment& piece, std::size_t skipped, std::size_t place, std::size_t length) {
+      return Move{wire_ + place * to, static_cast<const std::byte*>(piece.input) + skipped * from, length};
     });
     packer_.lane_.stream->move(moves_, in_);
     if (count == total()) packer_.end(Stage::pack);
@@ -77,16 +77,16 @@ class Packer::Round final : public Packing {
     if (is_whole_) packer_.end(Stage::transfer);
     const std::size_t to = size_of(out_.to);
     const std::size_t from = size_of(out_.from);
-    list(begin, count, [&](const Piece& piece, std::size_t skipped, std::size_t at, std::size_t length) {
-      return Move{static_cast<std::byte*>(piece.output) + skipped * to, wire_ + at * from, length};
+    list(begin, count, [&](const Segment& piece, std::size_t skipped, std::size_t place, std::size_t length) {
+      return Move{static_cast<std::byte*>(piece.output) + skipped * to, wire_ + place * from, length};
     });
     packer_.lane_.stream->move(moves_, out_);
     if (is_whole_) packer_.end(Stage::unpack);
   }
 
  private:
-  /// Makes `moves_` those of elements [begin, begin + count): move(piece, elements of it before, where in the
-  /// wire buffer, length).
+  /// Makes `moves_` those of elements [begin, begin + count): move(piece, elements of it before, place,
+  /// length).
   template <typename MoveOf>
   void list(std::size_t begin, std::size_t count, const MoveOf& move) {
     moves_.clear();
@@ -102,7 +102,7 @@ class Packer::Round final : public Packing {
   }
 
   Packer& packer_;
-  std::span<const Piece> pieces_;
+  std::span<const Segment> pieces_;
   std::byte* wire_;
   Conversion in_;
   Conversion out_;
@@ -123,7 +123,7 @@ void Packer::end(Stage stage) {
   stage_began_ = now;
 }
 
-void Packer::allreduce(std::span<const Piece> pieces, DType dtype, const Reduction& reduction,
+void Packer::allreduce(std::span<const Segment> pieces, DType dtype, const Reduction& reduction,
                        std::uint32_t* flag) {
   begin();
   if (dtype != reduction.dtype) return reduce_compressed(pieces, dtype, reduction, flag);
@@ -131,7 +131,7 @@ void Packer::allreduce(std::span<const Piece> pieces, DType dtype, const Reducti
   reduce_where_it_lies(pieces, reduction, flag);
 }
 
-void Packer::reducescatter(const Piece& piece, std::span<const std::size_t> counts, std::size_t own,
+void Packer::reducescatter(const Segment& piece, std::span<const std::size_t> counts, std::size_t own,
                            DType dtype, const Reduction& reduction) {
   begin();
   if (dtype == reduction.dtype) {
@@ -168,10 +168,10 @@ std::byte* Packer::buffer(std::size_t bytes) {
   return buffer_.get();
 }
 
-void Packer::reduce_where_it_lies(std::span<const Piece> pieces, const Reduction& reduction,
+void Packer::reduce_where_it_lies(std::span<const Segment> pieces, const Reduction& reduction,
                                   std::uint32_t* flag) {
   const std::size_t each = size_of(reduction.dtype);
-  const auto strays = [&](const Piece& piece) {
+  const auto strays = [&](const Segment& piece) {
     return piece.count * each < lane_.collective->pack_below() &&
            !(lane_.collective->owns(piece.input) && lane_.collective->owns(piece.output));
   };
@@ -179,7 +179,7 @@ void Packer::reduce_where_it_lies(std::span<const Piece> pieces, const Reduction
   for (const auto& piece : pieces) {
     if (strays(piece)) packed += whole_lines(piece.count * each);
   }
-  std::byte* wire = packed > 0 ? buffer(packed) : nullptr;
+  std::byte* place = packed > 0 ? buffer(packed) : nullptr;
   std::vector<Segment> segments;
   std::vector<Move> there;
   std::vector<Move> back;
@@ -188,10 +188,10 @@ void Packer::reduce_where_it_lies(std::span<const Piece> pieces, const Reduction
       segments.push_back({piece.input, piece.output, piece.count});
       continue;
     }
-    there.push_back({wire, piece.input, piece.count});
-    back.push_back({piece.output, wire, piece.count});
-    segments.push_back({wire, wire, piece.count});
-    wire += whole_lines(piece.count * each);
+    there.push_back({place, piece.input, piece.count});
+    back.push_back({piece.output, place, piece.count});
+    segments.push_back({place, place, piece.count});
+    place += whole_lines(piece.count * each);
   }
   lane_.stream->move(there, {reduction.dtype, reduction.dtype});
   if (packed > 0) end(Stage::pack);
@@ -202,12 +202,12 @@ void Packer::reduce_where_it_lies(std::span<const Piece> pieces, const Reduction
   look_at(pieces, reduction.dtype, flag);
 }
 
-void Packer::reduce_fused(std::span<const Piece> pieces, const Reduction& reduction, std::uint32_t* flag) {
+void Packer::reduce_fused(std::span<const Segment> pieces, const Reduction& reduction, std::uint32_t* flag) {
   const std::size_t each = size_of(reduction.dtype);
-  std::vector<Piece> small;
-  std::vector<Piece> others;
+  std::vector<Segment> small;
+  std::vector<Segment> others;
   for (const auto& piece : pieces) {
-    const bool packed = piece.symmetric_address == 0 && piece.count * each < lane_.collective->pack_below();
+    const bool packed = piece.slot == 0 && piece.count * each < lane_.collective->pack_below();
     (packed ? small : others).push_back(piece);
   }
   if (!small.empty()) reduce_compressed(small, reduction.dtype, reduction, flag);
@@ -217,14 +217,14 @@ void Packer::reduce_fused(std::span<const Piece> pieces, const Reduction& reduct
   look_at(others, reduction.dtype, flag);
 }
 
-void Packer::look_at(std::span<const Piece> pieces, DType dtype, std::uint32_t* flag) {
+void Packer::look_at(std::span<const Segment> pieces, DType dtype, std::uint32_t* flag) {
   if (flag == nullptr) return;
   std::vector<Move> looks;
   for (const auto& piece : pieces) looks.push_back({nullptr, piece.output, piece.count});
   lane_.stream->move(looks, {dtype, dtype, 1.0, flag});
 }
 
-void Packer::reduce_compressed(std::span<const Piece> pieces, DType dtype, Reduction reduction,
+void Packer::reduce_compressed(std::span<const Segment> pieces, DType dtype, Reduction reduction,
                                std::uint32_t* flag) {
   const std::size_t each = size_of(reduction.dtype);
   std::size_t total = kCacheLine;  // for the sake of tensors without elements
@@ -232,14 +232,14 @@ void Packer::reduce_compressed(std::span<const Piece> pieces, DType dtype, Reduc
   const std::size_t capacity = std::min(total, round_bytes());
   std::byte* wire = buffer(capacity);
   const double factor = lane_.fuses ? take_factor(reduction) : 1.0;
-  std::vector<Piece> round;
+  std::vector<Segment> round;
   std::size_t used = 0;
   const auto carry_out = [&] {
     reduce_round(round, wire, dtype, reduction, factor, flag);
     round.clear();
     used = 0;
   };
-  for (Piece rest : pieces) {
+  for (Segment rest : pieces) {
     while (rest.count > 0) {
       if (used == capacity) carry_out();
       const std::size_t length = std::min(rest.count, (capacity - used) / each);
@@ -253,10 +253,10 @@ void Packer::reduce_compressed(std::span<const Piece> pieces, DType dtype, Reduc
   if (!round.empty()) carry_out();
 }
 
-void Packer::reduce_round(std::span<const Piece> round, std::byte* wire, DType dtype,
+void Packer::reduce_round(std::span<const Segment> round, std::byte* wire, DType dtype,
                           const Reduction& reduction, double factor, std::uint32_t* flag) {
   Round packing(*this, round, wire, {reduction.dtype, dtype, factor}, {dtype, reduction.dtype, 1.0, flag});
-  const Segment segment{wire, wire, packing.total(), true};
+  const Segment segment{wire, wire, packing.total(), kUnnumberedSlot};
   lane_.collective->allreduce_packed(segment, reduction, packing);
   if (!packing.is_whole()) end(Stage::transfer);
 }

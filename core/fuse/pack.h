@@ -13,19 +13,6 @@
 
 namespace hora {
 
-/// A tensor's elements as the allreduce sees them: in `dtype` at the owner, in `wire` between the ranks. A
-/// value.
-struct Piece {
-  const void* input = nullptr;
-  void* output = nullptr;
-  std::size_t count = 0;
-  /// Not 0: `input` and `output` are one address in memory that all ranks have allocated alike on a GPU. The
-  /// number is equal on all ranks. It grows with the address by the same number of bytes, so neighbours are
-  /// known by it. Lanes that do not fuse ignore it.
-  std::uint64_t symmetric_address = 0;
-  bool padded = false;  ///< with a symmetric address: the memory up to the next cache line is nobody's
-};
-
 /// A stage of a call of a Packer, and its time. A value.
 enum class Stage : std::uint8_t { pack, transfer, unpack };
 inline constexpr int kStages = 3;
@@ -35,15 +22,15 @@ struct Span {
   TimePoint end;
 };
 
-/// Reduces pieces over a lane. Copies them into one wire buffer, and casts them, where that is needed or
-/// faster. The buffer is made at first use, in memory from the collective's `allocate`.
+/// Reduces tensors, or parts of them (*pieces*), over a lane. Copies them into one wire buffer, and casts
+/// them, where that is needed or faster. The buffer is made at first use, in memory from the collective's
+/// `allocate`.
 ///
 ///   wire dtype != dtype   every piece goes through the buffer, and is cast on the way in and out. The buffer
 ///                         is filled and reduced in rounds, which all ranks cut alike: the cut follows from
 ///                         counts and from limits that are equal on all ranks
-///   equal, lane fuses     a piece goes through the buffer if it is small and has no symmetric address.
-///                         All others are reduced in place; pieces whose symmetric addresses are neighbours
-///                         become one segment
+///   equal, lane fuses     a piece goes through the buffer if it is small and has no slot. All others are
+///                         reduced in place; pieces whose slots are neighbours become one segment
 ///   equal, else           a piece goes through the buffer if it is small and does not lie in memory from
 ///                         `allocate`, on this rank. Each piece stays a segment, so ranks may differ in that
 ///
@@ -58,14 +45,14 @@ class Packer {
 
   /// The pieces have `dtype`; `reduction.dtype` is that of the wire. `flag`: null, or one of the lane's
   /// stream, which is set if any element of the outputs is infinite or not a number.
-  void allreduce(std::span<const Piece> pieces, DType dtype, const Reduction& reduction,
+  void allreduce(std::span<const Segment> pieces, DType dtype, const Reduction& reduction,
                  std::uint32_t* flag = nullptr);
   /// The same for one piece whose output has `own` elements, this rank's of counts; see Collective.
-  void reducescatter(const Piece& piece, std::span<const std::size_t> counts, std::size_t own, DType dtype,
+  void reducescatter(const Segment& piece, std::span<const std::size_t> counts, std::size_t own, DType dtype,
                      const Reduction& reduction);
 
   /// Sets the flag, unless that is null, if any element of the outputs is infinite or not a number.
-  void look_at(std::span<const Piece> pieces, DType dtype, std::uint32_t* flag);
+  void look_at(std::span<const Segment> pieces, DType dtype, std::uint32_t* flag);
 
   /// Buffers that were too small, and that work under way on the lane may still use.
   [[nodiscard]] std::vector<std::shared_ptr<std::byte>> take_outgrown() {
@@ -83,12 +70,12 @@ class Packer {
   void begin();
   /// Ends a stage, which began when the one before it ended.
   void end(Stage stage);
-  void reduce_where_it_lies(std::span<const Piece> pieces, const Reduction& reduction, std::uint32_t* flag);
-  void reduce_fused(std::span<const Piece> pieces, const Reduction& reduction, std::uint32_t* flag);
-  void reduce_compressed(std::span<const Piece> pieces, DType dtype, Reduction reduction,
+  void reduce_where_it_lies(std::span<const Segment> pieces, const Reduction& reduction, std::uint32_t* flag);
+  void reduce_fused(std::span<const Segment> pieces, const Reduction& reduction, std::uint32_t* flag);
+  void reduce_compressed(std::span<const Segment> pieces, DType dtype, Reduction reduction,
                          std::uint32_t* flag);
   /// Reduces pieces that fit into the buffer `wire` at once.
-  void reduce_round(std::span<const Piece> round, std::byte* wire, DType dtype, const Reduction& reduction,
+  void reduce_round(std::span<const Segment> round, std::byte* wire, DType dtype, const Reduction& reduction,
                     double factor, std::uint32_t* flag);
   /// The most bytes that travel at a time, where they visit the buffer.
   [[nodiscard]] std::size_t round_bytes() const;

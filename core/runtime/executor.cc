@@ -211,7 +211,7 @@ void Executor::move(std::vector<Item>& items) {
 void Executor::allreduce(std::vector<Item>& items) {
   const Decision& first = *items.front().decision;
   if (!first.contributed) return;
-  std::vector<Piece> pieces;
+  std::vector<Segment> pieces;
   for (auto& [decision, loan, result, memory] : items) {
     const std::size_t length = count(decision->request.shape, decision->request.dtype);
     if (length == 0) continue;
@@ -225,7 +225,7 @@ void Executor::allreduce(std::vector<Item>& items) {
   if (!pieces.empty()) reduce(pieces, first);
 }
 
-void Executor::reduce(std::span<const Piece> pieces, const Decision& kind) {
+void Executor::reduce(std::span<const Segment> pieces, const Decision& kind) {
   const Request& request = kind.request;
   if (request.op == ReduceOp::adasum) {
     return reduce_by_adasum(pieces, request);
@@ -233,7 +233,7 @@ void Executor::reduce(std::span<const Piece> pieces, const Decision& kind) {
   packer_.allreduce(pieces, request.dtype, reduction_of(kind), flag_.get());
 }
 
-void Executor::reduce_by_adasum(std::span<const Piece> pieces, const Request& request) {
+void Executor::reduce_by_adasum(std::span<const Segment> pieces, const Request& request) {
   const auto combine = [&](Collective& collective, const std::vector<Segment>& segments) {
     adasum(collective, members_.place, size(), segments, request.dtype, request.wire, request.prescale,
            request.postscale);

@@ -73,8 +73,8 @@ class Executor {
   [[nodiscard]] Item stand_in(const Decision& decision) const;
   void move(std::vector<Item>& items);
   void allreduce(std::vector<Item>& items);
-  void reduce(std::span<const Piece> pieces, const Decision& kind);
-  void reduce_by_adasum(std::span<const Piece> pieces, const Request& request);
+  void reduce(std::span<const Segment> pieces, const Decision& kind);
+  void reduce_by_adasum(std::span<const Segment> pieces, const Request& request);
   void broadcast(const std::vector<Item>& items);
   void allgather(Item& item);
   void alltoall(Item& item);

@@ -49,7 +49,7 @@ class HalfContender final : public Contender {
   [[nodiscard]] void* data() const override { return buffer_.get(); }
   [[nodiscard]] bool is_exact() const override { return false; }
   void run(std::size_t count) override {
-    const Piece piece{buffer_.get(), buffer_.get(), count};
+    const Segment piece{buffer_.get(), buffer_.get(), count};
     packer_.allreduce({&piece, 1}, DType::float32, {DType::float16, op_, 1.0, 1.0, 1});
   }
 

@@ -38,8 +38,8 @@ NcclId share(Runtime& runtime, NcclId id) {
 }
 
 /// The pieces of each of a step's batches, as the engine would cut them.
-std::vector<std::vector<Piece>> batches(const std::vector<std::size_t>& counts, std::byte* memory) {
-  std::vector<std::vector<Piece>> batches(1);
+std::vector<std::vector<Segment>> batches(const std::vector<std::size_t>& counts, std::byte* memory) {
+  std::vector<std::vector<Segment>> batches(1);
   std::size_t bytes = 0;
   for (const std::size_t count : counts) {
     const std::size_t size = (count * sizeof(float) + 63) / 64 * 64;
@@ -61,7 +61,7 @@ struct Bench {
   Reduction reduction;
 
   /// Microseconds.
-  double time(const std::vector<Piece>& pieces) {
+  double time(const std::vector<Segment>& pieces) {
     const auto input = gpu.mark(nullptr);
     const auto begin = std::chrono::steady_clock::now();
     stream.wait(*input);

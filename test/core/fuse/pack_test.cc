@@ -72,8 +72,8 @@ class PackerTest : public testing::Test {
   Witness* witness_;
 };
 
-/// A piece that is reduced in place at a cache line of symmetric memory.
-Piece in_symmetric_memory(std::vector<float>& memory, std::size_t line, std::size_t count, bool padded) {
+/// A piece that is reduced in place at a cache line of memory that has slots.
+Segment slot(std::vector<float>& memory, std::size_t line, std::size_t count, bool padded) {
   float* at = memory.data() + 16 * line;
   return {at, at, count, 64 * (line + 1), padded};
 }
@@ -83,7 +83,7 @@ TEST_F(PackerTest, PacksSmallStraysAndLeavesLargeOnesWhereTheyLie) {
   std::vector<float> result(2);
   std::vector<float> large(100, 3);
   Packer packer(lane_, 1000);
-  const std::vector<Piece> pieces{{small.data(), result.data(), 2}, {large.data(), large.data(), 100}};
+  const std::vector<Segment> pieces{{small.data(), result.data(), 2}, {large.data(), large.data(), 100}};
   packer.allreduce(pieces, DType::float32, {DType::float32, ReduceOp::sum, 2.0, 1.0, 1});
   EXPECT_EQ(result, (std::vector<float>{2, 4}));
   EXPECT_EQ(large, std::vector<float>(100, 6));
@@ -96,7 +96,7 @@ TEST_F(PackerTest, CutsCompressedTensorsByCountsAlone) {
   std::vector<float> a(70, 1.5F);
   std::vector<float> b(200, 2.5F);
   Packer packer(lane_, 200);  // bytes: four lines of 32 elements a round
-  const std::vector<Piece> pieces{{a.data(), a.data(), 70}, {b.data(), b.data(), 200}};
+  const std::vector<Segment> pieces{{a.data(), a.data(), 70}, {b.data(), b.data(), 200}};
   packer.allreduce(pieces, DType::float32, {DType::float16, ReduceOp::sum, 1.0, 1.0, 1});
   EXPECT_EQ(a, std::vector<float>(70, 1.5F));
   EXPECT_EQ(b, std::vector<float>(200, 2.5F));
@@ -109,7 +109,7 @@ TEST_F(PackerTest, CutsCompressedTensorsIntoRoundsThatSuitThePlane) {
   witness_->round = 128;  // bytes: 64 elements
   std::vector<float> data(200, 1.5F);
   Packer packer(lane_, 1000);
-  const std::vector<Piece> pieces{{data.data(), data.data(), 200}};
+  const std::vector<Segment> pieces{{data.data(), data.data(), 200}};
   packer.allreduce(pieces, DType::float32, {DType::float16, ReduceOp::sum, 2.0, 1.0, 1});
   EXPECT_EQ(data, std::vector<float>(200, 3.0F));
   ASSERT_EQ(witness_->calls.size(), 4u);
@@ -120,7 +120,7 @@ TEST_F(PackerTest, PacksAnyPartOfItsPieces) {
   std::vector<float> a(70, 1.5F);
   std::vector<float> b{2.5F};
   std::vector<float> c(33, 3.5F);
-  const std::vector<Piece> pieces{
+  const std::vector<Segment> pieces{
       {a.data(), a.data(), 70}, {b.data(), b.data(), 1}, {c.data(), c.data(), 33}};
   for (const std::size_t part : {1, 5, 32, 95, 96, 1000}) {
     witness_->part = part;
@@ -140,7 +140,7 @@ TEST_F(PackerTest, MultipliesWhilePackingWhereThatIsFree) {
   std::vector<float> small{1, 2};
   std::vector<float> large(100, 3);
   Packer packer(lane_, 1000);
-  const std::vector<Piece> pieces{{small.data(), small.data(), 2}, {large.data(), large.data(), 100}};
+  const std::vector<Segment> pieces{{small.data(), small.data(), 2}, {large.data(), large.data(), 100}};
   packer.allreduce(pieces, DType::float32, {DType::float32, ReduceOp::sum, 2.0, 1.0, 4});
   EXPECT_EQ(small, (std::vector<float>{0.5, 1}));
   EXPECT_EQ(large, std::vector<float>(100, 1.5));
@@ -149,14 +149,12 @@ TEST_F(PackerTest, MultipliesWhilePackingWhereThatIsFree) {
   EXPECT_EQ(small, (std::vector<float>{0.25, 0.5}));
 }
 
-TEST_F(PackerTest, SendsNeighboursInSymmetricMemoryAsOneWhereItFuses) {
+TEST_F(PackerTest, SendsNeighboursAmongTheSlotsAsOneWhereItFuses) {
   lane_.fuses = true;
   std::vector<float> memory(64, 3);
   Packer packer(lane_, 1000);
-  const auto piece = [&](std::size_t line, std::size_t count) {
-    return in_symmetric_memory(memory, line, count, true);
-  };
-  const std::vector<Piece> pieces{piece(3, 2), piece(1, 16), piece(0, 5)};  // whatever order they come in
+  const auto piece = [&](std::size_t line, std::size_t count) { return slot(memory, line, count, true); };
+  const std::vector<Segment> pieces{piece(3, 2), piece(1, 16), piece(0, 5)};  // whatever order they come in
   packer.allreduce(pieces, DType::float32, {DType::float32, ReduceOp::sum, 2.0, 1.0, 1});
   ASSERT_EQ(witness_->calls.size(), 1u);
   ASSERT_EQ(witness_->calls[0].size(), 2u) << "line 2 is nobody's";
@@ -168,14 +166,12 @@ TEST_F(PackerTest, SendsNeighboursInSymmetricMemoryAsOneWhereItFuses) {
   EXPECT_EQ(memory[48 + 1], 6);
 }
 
-TEST_F(PackerTest, LeavesAloneWhatLiesBetweenPiecesUnlessItIsPadding) {
+TEST_F(PackerTest, LeavesAloneWhatLiesBetweenSlotsUnlessItIsPadding) {
   lane_.fuses = true;
   std::vector<float> memory(64, 3);
   Packer packer(lane_, 1000);
-  const auto piece = [&](std::size_t line, std::size_t count) {
-    return in_symmetric_memory(memory, line, count, false);
-  };
-  const std::vector<Piece> pieces{piece(0, 16), piece(1, 15), piece(2, 16)};
+  const auto piece = [&](std::size_t line, std::size_t count) { return slot(memory, line, count, false); };
+  const std::vector<Segment> pieces{piece(0, 16), piece(1, 15), piece(2, 16)};
   packer.allreduce(pieces, DType::float32, {DType::float32, ReduceOp::sum, 2.0, 1.0, 1});
   ASSERT_EQ(witness_->calls[0].size(), 2u);
   EXPECT_EQ(witness_->calls[0][0].count, 31u) << "nothing lies between these two";
@@ -189,7 +185,7 @@ TEST_F(PackerTest, FlagsOutputsThatAreNotFinite) {
   std::vector<float> small{1, 70000};
   std::vector<float> large(100, 3);
   Packer packer(lane_, 1000);
-  const std::vector<Piece> pieces{{small.data(), small.data(), 2}, {large.data(), large.data(), 100}};
+  const std::vector<Segment> pieces{{small.data(), small.data(), 2}, {large.data(), large.data(), 100}};
   packer.allreduce(pieces, DType::float32, {DType::float32, ReduceOp::sum, 1.0, 1.0, 1}, flag.get());
   EXPECT_EQ(*flag, 0u);
   packer.allreduce(pieces, DType::float32, {DType::float16, ReduceOp::sum, 1.0, 1.0, 1}, flag.get());
@@ -208,7 +204,7 @@ TEST_F(PackerTest, KeepsBuffersThatItOutgrewUntilTheyAreTaken) {
 
 TEST_F(PackerTest, NotesWhatItDoesOnlyForWhoWantsToKnow) {
   std::vector<float> small{1, 2};
-  const Piece piece{small.data(), small.data(), 2};
+  const Segment piece{small.data(), small.data(), 2};
   Packer packer(lane_, 1000);
   for (const bool wanted : {false, true, false}) {
     packer.note_spans(wanted);
@@ -221,7 +217,7 @@ TEST_F(PackerTest, TakesNoMoreMemoryThanTheTensorsNeed) {
   for (const DType wire : {DType::float32, DType::float16}) {
     std::vector<float> x{1, 2, 3};
     Packer packer(lane_, std::size_t{1} << 60);  // whatever there is, at once
-    const Piece piece{x.data(), x.data(), x.size()};
+    const Segment piece{x.data(), x.data(), x.size()};
     packer.allreduce({&piece, 1}, DType::float32, {wire, ReduceOp::sum, 2.0, 1.0, 1});
     EXPECT_EQ(x, (std::vector<float>{2, 4, 6}));
   }
