@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/fuse/pack.h"
+#include "core/negotiate/message.h"
+#include "core/runtime/tensor_table.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace hora {
+
+/// A decision, and this rank's tensor for it. Moves.
+struct BatchItem {
+  const Decision* decision = nullptr;  ///< null after the work was given to a GPU
+  Loan loan;                           ///< without a handle: a stand-in
+  Result result;
+  /// The memory of a stand-in or of an output, until the work is done.
+  std::shared_ptr<std::byte> memory = {};
+};
+
+/// A batch from its first move until its tensors are given back. Moves.
+struct RunningBatch {
+  TimePoint decided;
+  TimePoint started;
+  int together = 1;  ///< how many tensors it has
+  std::vector<BatchItem> items = {};
+  std::vector<Span> spans = {};  ///< the stages of the move, for a timeline
+  std::shared_ptr<std::uint32_t> flag =
+      {};  ///< set by the work if an output is not finite; null: not asked for
+  std::vector<std::shared_ptr<std::byte>> outgrown = {};  ///< buffers that the work may still use
+};
+
+[[nodiscard]] inline std::size_t element_count(const Request& request) {
+  return static_cast<std::size_t>(elements(request.shape, request.dtype));
+}
+[[nodiscard]] inline std::size_t byte_count(const Request& request) {
+  return element_count(request) * size_of(request.dtype);
+}
+
+}  // namespace hora
