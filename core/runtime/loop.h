@@ -4,22 +4,15 @@
 #include "core/comm/abort_broadcaster.h"
 #include "core/comm/wake_up.h"
 #include "core/comm/world.h"
-#include "core/fuse/batch_sizing.h"
-#include "core/fuse/plan.h"
-#include "core/gpu/own_gpu.h"
 #include "core/negotiate/negotiator.h"
-#include "core/runtime/delays.h"
+#include "core/runtime/batch_sizer.h"
 #include "core/runtime/groups.h"
-#include "core/runtime/job_watch.h"
-#include "core/runtime/messages.h"
-#include "core/runtime/process_sets.h"
-#include "core/runtime/rank_state.h"
-#include "core/runtime/tracing.h"
+#include "core/runtime/leaving.h"
+#include "core/runtime/observation.h"
+#include "core/runtime/process_set_changes.h"
+#include "core/runtime/work_queue.h"
 #include "core/watch/watchdog.h"
 
-#include <deque>
-#include <mutex>
-#include <optional>
 #include <string>
 
 namespace hora {
@@ -61,60 +54,34 @@ class Loop {
   /// call counts.
   void leave(const std::string& reason);
   /// How this rank is. Thread-safe.
-  [[nodiscard]] const RankState& state() const { return state_; }
+  [[nodiscard]] const RankState& state() const { return observation_.state(); }
   /// Rank 0: answers how the job is, to this question of the launcher's (`Config::question_fd`), as soon as
   /// it comes to it. Thread-safe.
-  void inquire(std::uint64_t question);
+  void inquire(std::uint64_t question) { observation_.inquire(question); }
 
  private:
-  /// The work that was heard of, and is to be carried out.
-  struct Work {
-    Negotiator::Heard heard;
-    std::vector<Batch> batches;
-    std::size_t next = 0;  // of the batches
-    TimePoint decided;
-  };
   Turn turn_or_throw(bool pressing);
-  std::optional<std::string> told_to_leave();
-  void leave(TimePoint now);
   void ask(TimePoint now);
-  TimePoint watch_messages(TimePoint now);
   TimePoint hear(TimePoint now, bool pressing);
-  void begin(Negotiator::Heard heard);
-  void collect_reports(TimePoint now);
   void follow_steps();
-  bool carry_out_next();
-  void carry_out_next(Executor& host, Work& work);
-  void carry_out(Executor& host, std::span<const Decision> decisions, const Batch& batch, TimePoint decided);
-  void add_process_set(const Decision& decision, TimePoint decided);
-  void remove_process_set(const Decision& decision, TimePoint decided);
-  void give_back(std::vector<Loan> loans, const Status& status);
+  void interrupt(const Status& why);
   void end();
   void fail(const Status& status);
 
   World& world_;
   TensorTable& table_;
-  ProcessSets& sets_;
-  Delays& delays_;
   Messages& messages_;
   WakeUpWords own_wake_up_{};  // where ranks share no memory
   WakeUp wake_up_;
   Negotiator negotiator_;
-  Recorder recorder_;
-  Tracing tracing_;
+  Observation observation_;
   AbortBroadcaster aborter_;
   Groups groups_;
-  RankState state_;
-  JobWatch job_;
-  std::optional<BatchSizing> sizing_;  // rank 0's, of several
-  std::deque<Work> work_;
-
-  std::mutex leaving_mutex_;
-  std::optional<std::string> leaving_;  // the reason; under leaving_mutex_
-  bool leaves_ = false;                 // what it has sent is on its way
-  bool left_ = false;
-
-  Watchdog watchdog_;  // last: its thread uses the others
+  BatchSizer sizer_;
+  ProcessSetChanges changes_;
+  Watchdog watchdog_;
+  WorkQueue work_;
+  Leaving leaving_;
 };
 
 }  // namespace hora

@@ -151,6 +151,13 @@ void TensorTable::finish(Loan loan, Result result, bool keeps) {
   loan.handle->set(std::move(result));
 }
 
+void TensorTable::give_back(std::vector<Loan> loans, const Status& status) {
+  for (auto& loan : loans) {
+    const Status about_it = about(loan.entry->name, status);
+    finish(std::move(loan), {about_it, {}, true});
+  }
+}
+
 void TensorTable::hand_out(LoansByName& loans, std::vector<Loan>& to) {
   for (auto& [name, loan] : loans) {
     if (loan.handle) to.push_back(std::exchange(loan, {}));

@@ -80,6 +80,9 @@ class TensorTable {
   /// Gives the tensor back to its owner: frees the name, runs `done`, drops what the entry held (or, with
   /// `keeps`, never does), sets the handle.
   void finish(Loan loan, Result result, bool keeps = false);
+  /// Gives tensors that were handed out back with an error, which names each of them. Never drops what they
+  /// hold.
+  void give_back(std::vector<Loan> loans, const Status& status);
   /// All that are under way, those that were handed out, too, as they would stand in a dump; the oldest
   /// first.
   [[nodiscard]] std::vector<Record> under_way() const;

@@ -128,7 +128,6 @@ LARGE_CLASSES = {
     ("core/compose/hierarchical", "Hierarchical"): "to be split: allreduce from the other operations",
     ("core/runtime/admission", "Admission"): "one short check for each error of a caller",
     ("core/runtime/engine", "Engine"): "to be split: the token from the thread's naps",
-    ("core/runtime/loop", "Loop"): "to be split: groups, batch sizes, observation, dumps",
     (
         "frameworks/torch/gradient_reducer",
         "GradientReducer",

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/runtime/work_queue.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace hora {
+
+void WorkQueue::add(Negotiator::Heard heard) { work_.push_back({std::move(heard), Clock::now()}); }
+
+bool WorkQueue::carry_out_next() {
+  if (work_.empty()) return false;
+  Work& work = work_.front();
+  // A timeline has what was decided together with its beginning, and with its end.
+  const bool ends_trace = work.heard.trace == TraceCommand::stop;
+  if (work.next == 0) {
+    if (!ends_trace) tracing_.follow(work.heard.trace);
+    if (!work.heard.decisions.empty()) tracing_.tracer().mark_cycle(work.decided);
+  }
+  if (Executor* host = groups_.find(work.heard.group)) {  // else it was removed a moment ago
+    carry_out_next(*host, work);
+    if (work.next < work.batches.size()) return false;
+  }
+  if (ends_trace) tracing_.follow(work.heard.trace);
+  const bool end = work.heard.end;
+  work_.pop_front();
+  return end;
+}
+
+void WorkQueue::carry_out_next(Executor& host, Work& work) {
+  const Negotiator::Heard& heard = work.heard;
+  if (work.next == 0) {
+    for (const auto& decision : heard.decisions) {
+      if (!decision.status.ok()) host.conclude(decision, {decision.status, {}}, work.decided);
+    }
+    if (heard.fuse_up_to != 0) groups_.fuse_up_to(heard.fuse_up_to);
+    work.batches = plan(heard.decisions, groups_.thresholds());
+  }
+  if (work.next < work.batches.size())
+    carry_out(host, heard.decisions, work.batches[work.next++], work.decided);
+}
+
+/// A batch of a group whose executor on the host is `host`.
+void WorkQueue::carry_out(Executor& host, std::span<const Decision> decisions, const Batch& batch,
+                          TimePoint decided) {
+  const Decision& first = decisions[batch.decisions.front()];
+  if (first.request.device == DeviceKind::host) return carry_out_on_host(host, decisions, batch, decided);
+  if (Executor* gpu = groups_.on_gpu(host, first.request)) return gpu->carry_out(decisions, batch, decided);
+  for (const std::size_t i : batch.decisions) {
+    Status refused = groups_.refusal(host.members().group);
+    refused.message = fmt::format("'{}': {}", decisions[i].request.name, refused.message);
+    host.conclude(decisions[i], {std::move(refused), {}}, decided);
+  }
+}
+
+void WorkQueue::carry_out_on_host(Executor& host, std::span<const Decision> decisions, const Batch& batch,
+                                  TimePoint decided) {
+  const Decision& first = decisions[batch.decisions.front()];
+  const Watch watch(watchdog_, first.request.operation, first.request.name, batch.decisions.size() - 1);
+  switch (first.request.operation) {
+    case Operation::add_process_set: return changes_.add(first, decided);
+    case Operation::remove_process_set: return changes_.remove(first, decided);
+    default: break;
+  }
+  const TimePoint start = Clock::now();
+  host.carry_out(decisions, batch, decided);
+  if (sizer_.measures(first.request, host.members().group))
+    sizer_.add(wire_bytes(decisions, batch), Clock::now() - start);
+}
+
+}  // namespace hora

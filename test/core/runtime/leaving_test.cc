@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/runtime/leaving.h"
+
+#include "core/backend/local/local_group.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace hora {
+namespace {
+
+class LeavingTest : public testing::Test {
+ protected:
+  local::LocalGroup group_{2};
+  World world_ = group_.join(0);
+  World other_ = group_.join(1);
+  Timeline timeline_{2};
+  Messages messages_{*world_.messenger, 0, 2};
+  Messages others_{*other_.messenger, 1, 2};
+  Negotiator negotiator_{*world_.control};
+  Tracing tracing_{timeline_, negotiator_, 0};
+  Leaving leaving_{messages_, tracing_, negotiator_};
+};
+
+TEST_F(LeavingTest, TakesTheFirstReason) {
+  EXPECT_EQ(leaving_.asked(), std::nullopt);
+  EXPECT_TRUE(leaving_.ask("out of memory"));
+  EXPECT_FALSE(leaving_.ask(""));
+  EXPECT_EQ(leaving_.asked(), "out of memory");
+}
+
+TEST_F(LeavingTest, LeavesOnceItsMessagesHaveArrived) {
+  std::array<float, 2> data{1, 2};
+  Message message;
+  message.peer = 1;
+  message.shape = {2};
+  message.input = data.data();
+  const Handle handle = messages_.send(message);
+  message.peer = 0;
+  message.input = nullptr;
+  message.output = data.data();
+  others_.receive(message).wait();
+  handle.wait();
+  EXPECT_FALSE(leaving_.has_left());
+  leaving_.go_on(Clock::now());
+  EXPECT_TRUE(leaving_.has_left());
+  leaving_.go_on(Clock::now());  // has nothing more to do
+}
+
+}  // namespace
+}  // namespace hora
