@@ -19,15 +19,6 @@ constexpr Clock::rep kNever = TimePoint::max().time_since_epoch().count();
 
 }  // namespace
 
-/// It has a core of its own: what it does costs the program nothing.
-constexpr Engine::Patience Engine::kBeside{std::size_t{64} << 10, std::chrono::microseconds(50),
-                                           std::chrono::microseconds(200)};
-/// It takes the core that the program computes on, and finds nothing in its caches: each time costs some 50
-/// us, and what comes in the meantime is agreed on together. No longer, for the sake of a rank that waits for
-/// what this one has submitted and does not wait for.
-constexpr Engine::Patience Engine::kInBetween{std::size_t{256} << 10, std::chrono::milliseconds(1),
-                                              std::chrono::milliseconds(1)};
-
 BlockingScope::BlockingScope() noexcept { ++blocking_scopes_here; }
 
 BlockingScope::~BlockingScope() {
@@ -35,25 +26,20 @@ BlockingScope::~BlockingScope() {
   if (WakeUp* owed = std::exchange(owed_here, nullptr)) owed->ring();
 }
 
-Engine::Engine(Loop& loop, bool helps) : loop_(loop), wake_up_(loop.wake_up()), helps_(helps) {}
+Engine::Engine(Loop& loop, bool helps)
+    : loop_(loop), wake_up_(loop.wake_up()), token_(helps), naps_(wake_up_) {}
 
 Engine::~Engine() { join(); }
 
 void Engine::stop() {
   if (owed_here == &wake_up_) owed_here = nullptr;
   join();
-  helps_.store(false, std::memory_order_seq_cst);
-  await_helpers();
+  keep_to_own_thread();
 }
 
 void Engine::keep_to_own_thread() {
-  if (helps_.exchange(false, std::memory_order_seq_cst)) wake_up_.ring();
-  await_helpers();
-}
-
-void Engine::await_helpers() {
-  if (runs_loop_here) return;  // called by what the loop calls, such as `done`
-  while (const int helping = helping_.load(std::memory_order_seq_cst)) helping_.wait(helping);
+  if (token_.forbid_help()) wake_up_.ring();
+  if (!runs_loop_here) token_.await_helpers();  // else called by what the loop calls, such as `done`
 }
 
 void Engine::start() {
@@ -67,125 +53,81 @@ void Engine::join() {
 }
 
 void Engine::submitted(std::size_t bytes) {
-  const std::size_t least = std::max<std::size_t>(bytes, 1);
-  const std::size_t gathered = gathered_.fetch_add(least, std::memory_order_relaxed) + least;
-  if (blocking_scopes_here > 0 && helps_.load(std::memory_order_seq_cst)) {
-    if (owed_here != nullptr && owed_here != &wake_up_) owed_here->ring();
-    owed_here = &wake_up_;
-    return;
-  }
-  submissions_.fetch_add(1, std::memory_order_seq_cst);
-  wake_up_.count_submission();
-  const bool is_little = gathered < patience().much;
-  const Clock::rep soon = looks_at_.load(std::memory_order_seq_cst);
-  if (!is_little || Clock::now().time_since_epoch().count() >= soon) wake_up_.wake_for_submission();
-}
-
-const Engine::Patience& Engine::patience() const {
-  return shares_core_.load(std::memory_order_relaxed) ? kInBetween : kBeside;
-}
-
-Engine::Seen Engine::look() const {
-  const std::uint32_t rings = wake_up_.rings();
-  return {rings, submissions_.load(std::memory_order_seq_cst)};
-}
-
-/// Only where nobody who waits has to wait for this thread.
-bool Engine::has_gathered_little() const {
-  const auto bytes = gathered_.load(std::memory_order_relaxed);
-  return bytes > 0 && bytes < patience().much && helps_.load(std::memory_order_seq_cst);
-}
-
-void Engine::rest(Seen seen, TimePoint until) {
-  if (std::exchange(rested_at_, seen.rings) != seen.rings && helps_.load(std::memory_order_seq_cst)) {
-    nap(seen, until);
-  } else {
-    next_nap_ = {};
-    wake_up_.wait(seen.rings, until);
-  }
-}
-
-void Engine::nap(Seen seen, TimePoint until) {
-  const Patience& shown = patience();
-  const auto length = std::max(next_nap_, shown.nap);
-  next_nap_ = std::min(2 * length, shown.longest_nap);
-  const TimePoint end = std::min(until, Clock::now() + length);
-  has_napped_ = true;
-  looks_at_.store(end.time_since_epoch().count(), std::memory_order_seq_cst);
-  while (true) {
-    const Seen news = look();
-    const bool other_news = news.rings - seen.rings > news.submissions - seen.submissions;
-    const bool much = gathered_.load(std::memory_order_relaxed) >= shown.much;
-    if (other_news || much || Clock::now() >= end) break;
-    wake_up_.wait(news.rings, end);
-  }
-  looks_at_.store(0, std::memory_order_seq_cst);
+  const std::size_t gathered = naps_.gather(bytes);
+  if (blocking_scopes_here == 0 || !token_.allows_help()) return naps_.submitted(gathered);
+  if (owed_here != nullptr && owed_here != &wake_up_) owed_here->ring();
+  owed_here = &wake_up_;
 }
 
 Loop::Turn Engine::turn(bool pressing) {
-  gathered_.store(0, std::memory_order_relaxed);
-  return loop_.turn(pressing);
+  naps_.begin_turn();
+  Loop::Turn turn = loop_.turn(pressing);
+  over_ = turn.over;
+  return turn;
 }
+
+// --- the own thread ---
 
 void Engine::run() {
   runs_loop_here = true;
   ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);  // else a nap takes twice as long
   while (true) {
     until_.store(kNever, std::memory_order_seq_cst);
-    Seen seen = look();
-    if (!take_token()) {
-      rest(seen, TimePoint::max());
+    Naps::Seen seen = naps_.look();
+    if (!token_.take()) {
+      naps_.rest(seen, TimePoint::max(), token_.allows_help());
       continue;
     }
-    const bool little = has_gathered_little();
-    if (!std::exchange(has_napped_, false) && little && !loop_.waits_for_others()) {
+    // Only where nobody who waits has to wait for this thread.
+    const bool little = naps_.has_gathered_little() && token_.allows_help();
+    if (!naps_.take_napped() && little && !loop_.waits_for_others()) {
       wake_up_.sleeps_for(Sleep::any_news);
-      give_token_back();
-      nap(seen, TimePoint::max());
+      token_.give_back();
+      naps_.nap(seen, TimePoint::max());
       continue;
     }
     wake_up_.sleeps_for(Sleep::none);
-    Loop::Turn turn;
+    Loop::Turn last;
     do {
-      seen = look();
-      if (!over_) turn = this->turn(false);
-      over_ = over_ || turn.over;
-    } while (!over_ && turn.more);
-    if (over_) return give_token_back();
-    const bool waits = loop_.waits_for_others();
-    shares_core_.store(loop_.shares_its_core(), std::memory_order_relaxed);
-    bool news = waits && !little && spin_for_news(seen.rings, nullptr);
-    until_.store(turn.next.time_since_epoch().count(), std::memory_order_seq_cst);
-    wake_up_.sleeps_for(sleep_now());
-    news = news || loop_.may_go_on();
-    give_token_back();
-    if (news) continue;
-    if (waits) {
-      wake_up_.wait(seen.rings, turn.next);  // what is submitted can wait, too
-    } else {
-      rest(seen, turn.next);
-    }
+      seen = naps_.look();
+      if (!over_) last = turn(false);
+    } while (!over_ && last.more);
+    if (over_) return token_.give_back();
+    rest_after(seen, last, !little);
   }
 }
 
+/// Steps 4 and 5. `spins`: whether to look for news for a moment first, if others have to answer.
+void Engine::rest_after(Naps::Seen seen, const Loop::Turn& last, bool spins) {
+  const bool waits = loop_.waits_for_others();
+  naps_.share_core(loop_.shares_its_core());
+  bool news = waits && spins && spin_for_news(seen.rings, nullptr);
+  until_.store(last.next.time_since_epoch().count(), std::memory_order_seq_cst);
+  wake_up_.sleeps_for(sleep_now());
+  news = news || loop_.may_go_on();
+  token_.give_back();
+  if (news) return;
+  if (waits) {
+    wake_up_.wait(seen.rings, last.next);  // what is submitted can wait, too
+  } else {
+    naps_.rest(seen, last.next, token_.allows_help());
+  }
+}
+
+// --- a thread that waits ---
+
 void Engine::help(const Handle::State& wanted, TimePoint deadline) {
   if (owed_here == &wake_up_) owed_here = nullptr;
-  helping_.fetch_add(1, std::memory_order_seq_cst);
-  if (helps_.load(std::memory_order_seq_cst)) {
-    if (std::exchange(runs_loop_here, true)) {
-      wake_up_.ring();  // it is in the middle of another loop
-    } else {
-      help_on(wanted, deadline);
-      runs_loop_here = false;
-    }
-  }
-  helping_.fetch_sub(1, std::memory_order_seq_cst);
-  if (!helps_.load(std::memory_order_seq_cst)) helping_.notify_all();
+  const EngineToken::Help counted(token_);
+  if (!token_.allows_help()) return;
+  if (std::exchange(runs_loop_here, true)) return wake_up_.ring();  // it is in the middle of another loop
+  help_on(wanted, deadline);
+  runs_loop_here = false;
 }
 
 void Engine::help_on(const Handle::State& wanted, TimePoint deadline) {
   bool in_charge = false;
-  const bool enough = spin(true, [&] { return wanted.has_ended() || (in_charge = take_token()); });
+  const bool enough = spin(true, [&] { return wanted.has_ended() || (in_charge = token_.take()); });
   if (in_charge) return drive(wanted, deadline);
   if (!enough) wake_up_.ring();
 }
@@ -193,25 +135,24 @@ void Engine::help_on(const Handle::State& wanted, TimePoint deadline) {
 void Engine::drive(const Handle::State& wanted, TimePoint deadline) {
   wake_up_.sleeps_for(Sleep::none);
   std::uint32_t seen = 0;
-  Loop::Turn turn;
-  turn.more = true;
-  while (!over_ && helps_.load(std::memory_order_seq_cst)) {
+  Loop::Turn last;
+  last.more = true;
+  while (!over_ && token_.allows_help()) {
     seen = wake_up_.rings();
-    turn = this->turn(true);
-    over_ = turn.over;
+    last = turn(true);
     if (wanted.has_ended() || (deadline != TimePoint::max() && Clock::now() >= deadline)) break;
-    if (turn.more || over_) continue;
-    const TimePoint until = std::min(turn.next, deadline);
+    if (last.more || over_) continue;
+    const TimePoint until = std::min(last.next, deadline);
     if (spin_for_news(seen, &wanted)) continue;
     wake_up_.sleeps_for(sleep_now());
     if (!loop_.may_go_on()) wake_up_.wait(seen, until);
     wake_up_.sleeps_for(Sleep::none);
   }
   wake_up_.sleeps_for(sleep_now());
-  const bool left = over_ || turn.more || loop_.may_go_on();
-  give_token_back();
+  const bool left = over_ || last.more || loop_.may_go_on();
+  token_.give_back();
   if (left || wake_up_.rings() != seen ||
-      turn.next.time_since_epoch().count() < until_.load(std::memory_order_seq_cst))
+      last.next.time_since_epoch().count() < until_.load(std::memory_order_seq_cst))
     wake_up_.ring();
 }
 

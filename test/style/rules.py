@@ -127,7 +127,6 @@ LARGE_CLASSES = {
     ): "19 members, each a class or a flag: it joins them",
     ("core/compose/hierarchical", "Hierarchical"): "to be split: allreduce from the other operations",
     ("core/runtime/admission", "Admission"): "one short check for each error of a caller",
-    ("core/runtime/engine", "Engine"): "to be split: the token from the thread's naps",
     (
         "frameworks/torch/gradient_reducer",
         "GradientReducer",

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/runtime/naps.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace hora {
+
+/// It has a core of its own: what it does costs the program nothing.
+constexpr Naps::Patience Naps::kBeside{std::size_t{64} << 10, std::chrono::microseconds(50),
+                                       std::chrono::microseconds(200)};
+/// It takes the core that the program computes on, and finds nothing in its caches: each time costs some 50
+/// us, and what comes in the meantime is agreed on together. No longer, for the sake of a rank that waits for
+/// what this one has submitted and does not wait for.
+constexpr Naps::Patience Naps::kInBetween{std::size_t{256} << 10, std::chrono::milliseconds(1),
+                                          std::chrono::milliseconds(1)};
+
+const Naps::Patience& Naps::patience() const {
+  return shares_core_.load(std::memory_order_relaxed) ? kInBetween : kBeside;
+}
+
+Naps::Seen Naps::look() const {
+  const std::uint32_t rings = wake_up_.rings();
+  return {rings, submissions_.load(std::memory_order_seq_cst)};
+}
+
+std::size_t Naps::gather(std::size_t bytes) {
+  const std::size_t least = std::max<std::size_t>(bytes, 1);
+  return gathered_.fetch_add(least, std::memory_order_relaxed) + least;
+}
+
+void Naps::submitted(std::size_t gathered) {
+  submissions_.fetch_add(1, std::memory_order_seq_cst);
+  wake_up_.count_submission();
+  const bool is_little = gathered < patience().much;
+  const Clock::rep soon = looks_at_.load(std::memory_order_seq_cst);
+  if (!is_little || Clock::now().time_since_epoch().count() >= soon) wake_up_.wake_for_submission();
+}
+
+bool Naps::has_gathered_little() const {
+  const auto bytes = gathered_.load(std::memory_order_relaxed);
+  return bytes > 0 && bytes < patience().much;
+}
+
+void Naps::rest(Seen seen, TimePoint until, bool may_nap) {
+  if (std::exchange(rested_at_, seen.rings) != seen.rings && may_nap) {
+    nap(seen, until);
+  } else {
+    next_nap_ = {};
+    wake_up_.wait(seen.rings, until);
+  }
+}
+
+void Naps::nap(Seen seen, TimePoint until) {
+  const Patience& shown = patience();
+  const auto length = std::max(next_nap_, shown.nap);
+  next_nap_ = std::min(2 * length, shown.longest_nap);
+  const TimePoint end = std::min(until, Clock::now() + length);
+  has_napped_ = true;
+  looks_at_.store(end.time_since_epoch().count(), std::memory_order_seq_cst);
+  while (true) {
+    const Seen news = look();
+    const bool other_news = news.rings - seen.rings > news.submissions - seen.submissions;
+    const bool much = gathered_.load(std::memory_order_relaxed) >= shown.much;
+    if (other_news || much || Clock::now() >= end) break;
+    wake_up_.wait(news.rings, end);
+  }
+  looks_at_.store(0, std::memory_order_seq_cst);
+}
+
+bool Naps::take_napped() { return std::exchange(has_napped_, false); }
+
+}  // namespace hora
