@@ -68,7 +68,8 @@ TEST(BatchSizer, TellsTheOtherRanksThatItCannotWriteItsLog) {
   config.autotune_log = "/there/is/no/such/directory/log";
   const Status why = thrown([&] { (void)first.make(config); });
   EXPECT_EQ(why.code, Code::invalid_argument);
-  EXPECT_EQ(thrown([&] { second.negotiator().hear(Clock::now(), false); }).message, why.message);
+  EXPECT_EQ(thrown([&] { second.negotiator().hear(Clock::now(), false); }).message,
+            "rank 0 failed: " + why.message);
 }
 
 }  // namespace
