@@ -21,15 +21,16 @@ struct Segment {
   const void* input = nullptr;
   void* output = nullptr;
   std::size_t count = 0;
-  /// Not 0: `input` and `output` are the same place in memory that all ranks have allocated alike, for which
-  /// NCCL has a faster way. The number names the place, and is equal on all ranks. It grows with the address
-  /// by the same number of bytes, so neighbours are known by it. Other collectives ignore it.
-  std::uint64_t slot = 0;
-  bool padded = false;  ///< with a slot: the memory behind it, up to the next cache line, is nobody's
+  /// Not 0: `input` and `output` are one address in memory that all ranks have allocated alike, for which
+  /// NCCL has a faster way. The number is equal on all ranks. It grows with the address by the same number of
+  /// bytes, so neighbours are known by it. Other collectives ignore it.
+  std::uint64_t symmetric_address = 0;
+  bool padded = false;  ///< with a symmetric address: the memory up to the next cache line is nobody's
 };
 
-/// The slot of memory that all ranks have allocated alike, and that has no number: it has no neighbours.
-inline constexpr std::uint64_t kUnnumberedSlot = std::numeric_limits<std::uint64_t>::max();
+/// The symmetric address of memory that all ranks have allocated alike, and that has no number of its own. It
+/// has no neighbours.
+inline constexpr std::uint64_t kSomeSymmetricAddress = std::numeric_limits<std::uint64_t>::max();
 
 /// Fills a buffer that is reduced, and empties it. Elements are counted through; each comes once. *Engine
 /// only.*

@@ -19,14 +19,15 @@ double take_factor(Reduction& reduction) {
   return factor;
 }
 
-/// The segments to reduce, in which neighbours among the slots are one.
+/// The segments to reduce, in which neighbours in symmetric memory are one.
 std::vector<Segment> joined(std::vector<Segment> pieces, std::size_t each) {
-  std::stable_sort(pieces.begin(), pieces.end(),
-                   [](const Segment& a, const Segment& b) { return a.slot < b.slot; });
+  std::stable_sort(pieces.begin(), pieces.end(), [](const Segment& a, const Segment& b) {
+    return a.symmetric_address < b.symmetric_address;
+  });
   std::vector<Segment> segments;
-  std::uint64_t next = 0;  // the slot that would go on where the last segment ends
+  std::uint64_t next = 0;  // the symmetric address that would go on where the last segment ends
   for (const auto& piece : pieces) {
-    if (piece.slot != 0 && piece.slot == next) {
+    if (piece.symmetric_address != 0 && piece.symmetric_address == next) {
       Segment& last = segments.back();
       const auto* begin = static_cast<const std::byte*>(last.input);
       last.count =
@@ -36,7 +37,7 @@ std::vector<Segment> joined(std::vector<Segment> pieces, std::size_t each) {
     }
     const std::size_t bytes = piece.count * each;
     const bool ends_line = piece.padded || bytes % kCacheLine == 0;  // else what follows is another's
-    next = piece.slot != 0 && ends_line ? piece.slot + whole_lines(bytes) : 0;
+    next = piece.symmetric_address != 0 && ends_line ? piece.symmetric_address + whole_lines(bytes) : 0;
   }
   return segments;
 }
@@ -65,8 +66,8 @@ class Packer::Round final : public Packing {
   void pack(std::size_t begin, std::size_t count) override {
     const std::size_t to = size_of(in_.to);
     const std::size_t from = size_of(in_.from);
-    list(begin, count, [&](const Segment& piece, std::size_t skipped, std::size_t place, std::size_t length) {
-      return Move{wire_ + place * to, static_cast<const std::byte*>(piece.input) + skipped * from, length};
+    list(begin, count, [&](const Segment& piece, std::size_t skipped, std::size_t at, std::size_t length) {
+      return Move{wire_ + at * to, static_cast<const std::byte*>(piece.input) + skipped * from, length};
     });
     packer_.lane_.stream->move(moves_, in_);
     if (count == total()) packer_.end(Stage::pack);
@@ -77,16 +78,16 @@ class Packer::Round final : public Packing {
     if (is_whole_) packer_.end(Stage::transfer);
     const std::size_t to = size_of(out_.to);
     const std::size_t from = size_of(out_.from);
-    list(begin, count, [&](const Segment& piece, std::size_t skipped, std::size_t place, std::size_t length) {
-      return Move{static_cast<std::byte*>(piece.output) + skipped * to, wire_ + place * from, length};
+    list(begin, count, [&](const Segment& piece, std::size_t skipped, std::size_t at, std::size_t length) {
+      return Move{static_cast<std::byte*>(piece.output) + skipped * to, wire_ + at * from, length};
     });
     packer_.lane_.stream->move(moves_, out_);
     if (is_whole_) packer_.end(Stage::unpack);
   }
 
  private:
-  /// Makes `moves_` those of elements [begin, begin + count): move(piece, elements of it before, place,
-  /// length).
+  /// Makes `moves_` those of elements [begin, begin + count): move(piece, elements of it before, where in the
+  /// wire buffer, length).
   template <typename MoveOf>
   void list(std::size_t begin, std::size_t count, const MoveOf& move) {
     moves_.clear();
@@ -207,7 +208,7 @@ void Packer::reduce_fused(std::span<const Segment> pieces, const Reduction& redu
   std::vector<Segment> small;
   std::vector<Segment> others;
   for (const auto& piece : pieces) {
-    const bool packed = piece.slot == 0 && piece.count * each < lane_.collective->pack_below();
+    const bool packed = piece.symmetric_address == 0 && piece.count * each < lane_.collective->pack_below();
     (packed ? small : others).push_back(piece);
   }
   if (!small.empty()) reduce_compressed(small, reduction.dtype, reduction, flag);
@@ -256,7 +257,7 @@ void Packer::reduce_compressed(std::span<const Segment> pieces, DType dtype, Red
 void Packer::reduce_round(std::span<const Segment> round, std::byte* wire, DType dtype,
                           const Reduction& reduction, double factor, std::uint32_t* flag) {
   Round packing(*this, round, wire, {reduction.dtype, dtype, factor}, {dtype, reduction.dtype, 1.0, flag});
-  const Segment segment{wire, wire, packing.total(), kUnnumberedSlot};
+  const Segment segment{wire, wire, packing.total(), kSomeSymmetricAddress};
   lane_.collective->allreduce_packed(segment, reduction, packing);
   if (!packing.is_whole()) end(Stage::transfer);
 }

@@ -29,8 +29,9 @@ struct Span {
 ///   wire dtype != dtype   every piece goes through the buffer, and is cast on the way in and out. The buffer
 ///                         is filled and reduced in rounds, which all ranks cut alike: the cut follows from
 ///                         counts and from limits that are equal on all ranks
-///   equal, lane fuses     a piece goes through the buffer if it is small and has no slot. All others are
-///                         reduced in place; pieces whose slots are neighbours become one segment
+///   equal, lane fuses     a piece goes through the buffer if it is small and has no symmetric address.
+///                         All others are reduced in place; pieces whose symmetric addresses are neighbours
+///                         become one segment
 ///   equal, else           a piece goes through the buffer if it is small and does not lie in memory from
 ///                         `allocate`, on this rank. Each piece stays a segment, so ranks may differ in that
 ///

@@ -82,8 +82,8 @@ void LaneOperations::allreduce(std::vector<BatchItem>& items, std::uint32_t* fla
       lane_.stream->zero(loan.entry->output, byte_count(decision->request));
       loan.entry->input = loan.entry->output;
     }
-    pieces.push_back(
-        {loan.entry->input, loan.entry->output, length, decision->request.slot, decision->request.padded});
+    pieces.push_back({loan.entry->input, loan.entry->output, length, decision->request.symmetric_address,
+                      decision->request.padded});
   }
   if (pieces.empty()) return;
   const Request& request = first.request;

@@ -7,15 +7,15 @@
 namespace hora {
 
 /// It has a core of its own: what it does costs the program nothing.
-constexpr Naps::Patience Naps::kBeside{std::size_t{64} << 10, std::chrono::microseconds(50),
-                                       std::chrono::microseconds(200)};
+constexpr Naps::Limits Naps::kBeside{std::size_t{64} << 10, std::chrono::microseconds(50),
+                                     std::chrono::microseconds(200)};
 /// It takes the core that the program computes on, and finds nothing in its caches: each time costs some 50
 /// us, and what comes in the meantime is agreed on together. No longer, for the sake of a rank that waits for
 /// what this one has submitted and does not wait for.
-constexpr Naps::Patience Naps::kInBetween{std::size_t{256} << 10, std::chrono::milliseconds(1),
-                                          std::chrono::milliseconds(1)};
+constexpr Naps::Limits Naps::kInBetween{std::size_t{256} << 10, std::chrono::milliseconds(1),
+                                        std::chrono::milliseconds(1)};
 
-const Naps::Patience& Naps::patience() const {
+const Naps::Limits& Naps::limits() const {
   return shares_core_.load(std::memory_order_relaxed) ? kInBetween : kBeside;
 }
 
@@ -32,14 +32,14 @@ std::size_t Naps::gather(std::size_t bytes) {
 void Naps::submitted(std::size_t gathered) {
   submissions_.fetch_add(1, std::memory_order_seq_cst);
   wake_up_.count_submission();
-  const bool is_little = gathered < patience().much;
+  const bool is_little = gathered < limits().much;
   const Clock::rep soon = looks_at_.load(std::memory_order_seq_cst);
   if (!is_little || Clock::now().time_since_epoch().count() >= soon) wake_up_.wake_for_submission();
 }
 
 bool Naps::has_gathered_little() const {
   const auto bytes = gathered_.load(std::memory_order_relaxed);
-  return bytes > 0 && bytes < patience().much;
+  return bytes > 0 && bytes < limits().much;
 }
 
 void Naps::rest(Seen seen, TimePoint until, bool may_nap) {
@@ -52,7 +52,7 @@ void Naps::rest(Seen seen, TimePoint until, bool may_nap) {
 }
 
 void Naps::nap(Seen seen, TimePoint until) {
-  const Patience& shown = patience();
+  const Limits& shown = limits();
   const auto length = std::max(next_nap_, shown.nap);
   next_nap_ = std::min(2 * length, shown.longest_nap);
   const TimePoint end = std::min(until, Clock::now() + length);

@@ -64,14 +64,14 @@ class Naps {
 
  private:
   /// How long little is left lying.
-  struct Patience {
+  struct Limits {
     std::size_t much;  // bytes that are not left
     std::chrono::microseconds nap;
     std::chrono::microseconds longest_nap;
   };
-  static const Patience kBeside;
-  static const Patience kInBetween;
-  [[nodiscard]] const Patience& patience() const;
+  static const Limits kBeside;
+  static const Limits kInBetween;
+  [[nodiscard]] const Limits& limits() const;
 
   WakeUp wake_up_;
   std::atomic<Clock::rep> looks_at_{0};   // when the own thread looks by itself; 0: only if it rings

@@ -19,7 +19,7 @@ Observation::Observation(World& world, const Config& config, const TensorTable& 
       state_(world, config, table, messages, recorder_),
       job_(world, config, negotiator, state_) {
   delays_.on_change([this] { wake_up_.ring(); });
-  messages_.watch(job_.patience(), [this] { wake_up_.ring(); });
+  messages_.watch(job_.first_limit(), [this] { wake_up_.ring(); });
 }
 
 Observation::~Observation() {

@@ -50,7 +50,7 @@ class Observation {
   /// Logs why a lock has ended, if one has, and sends the trace, if it is long.
   void end_turn();
   /// Rank 0: a step of a training has ended.
-  void end_step(const Coordinator::Step& step, TimePoint now) { job_.end_step(step, now); }
+  void end_step(const TrainingStep& step, TimePoint now) { job_.end_step(step, now); }
 
   /// The job has failed for this reason, and these tensors were under way: leaves a dump.
   void tell_of_failure(const Status& why, const std::vector<Loan>& pending) const;

@@ -120,22 +120,16 @@ MOST_LINES_OF_A_CLASS = 300
 MOST_DATA_MEMBERS = 15
 LARGE_CLASSES = {
     ("core/backend/mpi/mpi_collective", "MpiCollective"): "one short function for each operation",
-    ("core/backend/shm/shm_collective", "ShmCollective"): "to be split: allreduce from the other operations",
     (
         "core/backend/tcp/control/tcp_control",
         "TcpControl",
     ): "19 members, each a class or a flag: it joins them",
-    ("core/backend/tcp/messages/tcp_messenger", "TcpMessenger"): "to be split: sending from receiving",
-    ("core/negotiate/branch", "Branch"): "to be split: merging from the times after which parts go up",
-    ("core/negotiate/coordinator", "Coordinator"): "to be split: by name, by number, and ranks that leave",
-    ("core/negotiate/negotiator", "Negotiator"): "to be split: asking, hearing, and the locked order",
     ("core/runtime/admission", "Admission"): "one short check for each error of a caller",
     (
         "frameworks/torch/gradient_reducer",
         "GradientReducer",
     ): "to be split: the gradient-round machine from copies",
     ("python/hora/torch/_optimizer/reducer", "GradientReducer"): "to be split: the same",
-    ("runner/launch/remote_ranks", "RemoteRanks"): "to be split: the connection's life from its messages",
 }
 
 

@@ -172,7 +172,7 @@ class NcclCollective final : public Collective {
   /// NCCL is told only of memory that all ranks tell it of.
   void prepare(Segment& segment, std::size_t each, UnregisteredCopies& copies) {
     const std::size_t bytes = segment.count * each;
-    if (segment.slot != 0) {
+    if (segment.symmetric_address != 0) {
       communicator_->meet(segment.input);
       communicator_->meet(segment.output);
     } else if (segment.input == segment.output) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/compose/hierarchical_allreduce.h"
 
-#include "core/backend/local/meeting.h"
+#include "core/backend/local/rendezvous.h"
 #include "test/support/threads.h"
 
 #include <gtest/gtest.h>
@@ -16,9 +16,9 @@ namespace {
 /// Two hosts of two ranks each.
 void on_two_hosts(const std::function<void(int rank, ThreeSteps& steps)>& rank_main) {
   const std::vector<std::vector<int>> hosts{{0, 1}, {2, 3}};
-  const auto world = std::make_shared<local::Meeting>(4);
-  const std::vector<std::shared_ptr<local::Meeting>> within{std::make_shared<local::Meeting>(2),
-                                                            std::make_shared<local::Meeting>(2)};
+  const auto world = std::make_shared<local::Rendezvous>(4);
+  const std::vector<std::shared_ptr<local::Rendezvous>> within{std::make_shared<local::Rendezvous>(2),
+                                                               std::make_shared<local::Rendezvous>(2)};
   run_ranks(4, [&](int rank) {
     const auto own = within[static_cast<std::size_t>(rank / 2)];
     ThreeSteps steps(local::make_local_collective(world, rank), local::make_local_collective(own, rank % 2),

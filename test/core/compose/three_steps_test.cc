@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/compose/three_steps.h"
 
-#include "core/backend/local/meeting.h"
+#include "core/backend/local/rendezvous.h"
 #include "test/support/thrown.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 /// The steps of a rank that is alone on the only host.
 ThreeSteps alone() {
-  const auto own = [] { return local::make_local_collective(std::make_shared<local::Meeting>(1), 0); };
+  const auto own = [] { return local::make_local_collective(std::make_shared<local::Rendezvous>(1), 0); };
   return {own(), own(), hosts_of({{0}}, 0)};
 }
 

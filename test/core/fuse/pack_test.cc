@@ -72,8 +72,8 @@ class PackerTest : public testing::Test {
   Witness* witness_;
 };
 
-/// A piece that is reduced in place at a cache line of memory that has slots.
-Segment slot(std::vector<float>& memory, std::size_t line, std::size_t count, bool padded) {
+/// A piece that is reduced in place at a cache line of symmetric memory.
+Segment in_symmetric_memory(std::vector<float>& memory, std::size_t line, std::size_t count, bool padded) {
   float* at = memory.data() + 16 * line;
   return {at, at, count, 64 * (line + 1), padded};
 }
@@ -149,11 +149,13 @@ TEST_F(PackerTest, MultipliesWhilePackingWhereThatIsFree) {
   EXPECT_EQ(small, (std::vector<float>{0.25, 0.5}));
 }
 
-TEST_F(PackerTest, SendsNeighboursAmongTheSlotsAsOneWhereItFuses) {
+TEST_F(PackerTest, SendsNeighboursInSymmetricMemoryAsOneWhereItFuses) {
   lane_.fuses = true;
   std::vector<float> memory(64, 3);
   Packer packer(lane_, 1000);
-  const auto piece = [&](std::size_t line, std::size_t count) { return slot(memory, line, count, true); };
+  const auto piece = [&](std::size_t line, std::size_t count) {
+    return in_symmetric_memory(memory, line, count, true);
+  };
   const std::vector<Segment> pieces{piece(3, 2), piece(1, 16), piece(0, 5)};  // whatever order they come in
   packer.allreduce(pieces, DType::float32, {DType::float32, ReduceOp::sum, 2.0, 1.0, 1});
   ASSERT_EQ(witness_->calls.size(), 1u);
@@ -166,11 +168,13 @@ TEST_F(PackerTest, SendsNeighboursAmongTheSlotsAsOneWhereItFuses) {
   EXPECT_EQ(memory[48 + 1], 6);
 }
 
-TEST_F(PackerTest, LeavesAloneWhatLiesBetweenSlotsUnlessItIsPadding) {
+TEST_F(PackerTest, LeavesAloneWhatLiesBetweenPiecesUnlessItIsPadding) {
   lane_.fuses = true;
   std::vector<float> memory(64, 3);
   Packer packer(lane_, 1000);
-  const auto piece = [&](std::size_t line, std::size_t count) { return slot(memory, line, count, false); };
+  const auto piece = [&](std::size_t line, std::size_t count) {
+    return in_symmetric_memory(memory, line, count, false);
+  };
   const std::vector<Segment> pieces{piece(0, 16), piece(1, 15), piece(2, 16)};
   packer.allreduce(pieces, DType::float32, {DType::float32, ReduceOp::sum, 2.0, 1.0, 1});
   ASSERT_EQ(witness_->calls[0].size(), 2u);

@@ -55,9 +55,9 @@ TEST(NcclCollective, TellsNcclOfMemoryThatAllRanksHaveAlike) {
   each_rank(ranks, [&](NcclRank& rank, Collective& world, int) {
     const auto data = world.allocate(1024);
     EXPECT_TRUE(world.owns(data.get() + 1000));
-    EXPECT_EQ(rank.context.memory->slot(data.get()), 0U);
-    for (const std::uint64_t slot : {std::uint64_t{0}, kUnnumberedSlot, kUnnumberedSlot}) {
-      const Segment segment{data.get(), data.get(), 256, slot};
+    EXPECT_EQ(rank.context.memory->symmetric_address(data.get()), 0U);
+    for (const std::uint64_t address : {std::uint64_t{0}, kSomeSymmetricAddress, kSomeSymmetricAddress}) {
+      const Segment segment{data.get(), data.get(), 256, address};
       world.allreduce({&segment, 1}, kSumOfFloats);
       rank.finish();
     }
@@ -86,7 +86,7 @@ TEST(NcclCollective, GivesNcclNoMemoryThatItKnowsOnSomeRanksOnly) {
   NcclRanks ranks(2);
   each_rank(ranks, [&](NcclRank& rank, Collective& world, int place) {
     const auto known = rank.context.memory->allocate(64, true);
-    const Segment segment{known.get(), known.get(), 4, kUnnumberedSlot};
+    const Segment segment{known.get(), known.get(), 4, kSomeSymmetricAddress};
     world.allreduce({&segment, 1}, kSumOfFloats);
     const auto other = rank.gpu->allocate(64);
     std::byte* data = place == 0 ? known.get() : other.get();
