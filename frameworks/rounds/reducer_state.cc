@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/rounds/reducer_state.h"
 
-#include <algorithm>
-#include <map>
+#include <utility>
 
 namespace hora::rounds {
 namespace {
@@ -12,34 +11,19 @@ constexpr unsigned kMostNumbers = 8;  // names of a tensor's rounds, which then 
 }  // namespace
 
 ReducerState::ReducerState(std::string label, int passes_per_round, bool sparse_as_dense)
-    : label_(std::move(label)), sparse_as_dense_(sparse_as_dense), passes_per_round_(passes_per_round) {}
+    : label_(std::move(label)), units_(sparse_as_dense), passes_per_round_(passes_per_round) {}
 
 // --- parameters ---
 
-int ReducerState::add_unit() {
-  units_.emplace_back();
-  return static_cast<int>(units_.size()) - 1;
-}
-
 int ReducerState::add_parameter(std::string name, int unit, int kind) {
-  const int number = static_cast<int>(parameters_.size());
-  parameters_.push_back({.name = std::move(name), .unit = unit, .kind = kind});
-  if (kind != kUnknown) join_unit(number);
-  return number;
-}
-
-void ReducerState::join_unit(int number) {
-  Parameter& parameter = at(number);
-  parameter.member = true;
-  unit_of(parameter).members.push_back(number);
-}
-
-const std::vector<int>& ReducerState::members_with(int parameter) const {
-  return units_[static_cast<std::size_t>(at(parameter).unit)].members;
+  names_.push_back(std::move(name));
+  gradients_.emplace_back();
+  units_.add_parameter(unit, kind);
+  return static_cast<int>(gradients_.size()) - 1;
 }
 
 std::string ReducerState::name_of(int parameter) const {
-  return numbered_as(at(parameter).name, at(parameter).submitted);
+  return numbered_as(names_[static_cast<std::size_t>(parameter)], at(parameter).times_submitted());
 }
 
 std::string ReducerState::numbered_as(const std::string& name, unsigned rounds) const {
@@ -53,73 +37,38 @@ std::string ReducerState::numbered_as(const std::string& name, unsigned rounds) 
 bool ReducerState::begin(int pass, bool overlaps) {
   if (pass == pass_.number) return false;
   spoiled_.clear();
-  pass_ = {.number = pass,
-           .reducing = !accumulating_ && passes_ + 1 >= passes_per_round_,
-           .overlaps = overlaps,
-           .unsent = 0};
-  for (Unit& unit : units_) {
-    clear_ready(unit);
-    if (!unit.members.empty() && !unit.sent) ++pass_.unsent;
-  }
+  pass_ = {
+      .number = pass, .reducing = !accumulating_ && passes_ + 1 >= passes_per_round_, .overlaps = overlaps};
+  units_.begin_pass();
   return true;
 }
 
-void ReducerState::clear_ready(Unit& unit) {
-  unit.ready = 0;
-  for (const int member : unit.members) at(member).ready = false;
-}
-
-Before ReducerState::before(int number, int pass) {
+Before ReducerState::before(int parameter, int pass) {
   if (pass != pass_.number) return Before::begin;
-  Parameter& parameter = at(number);
-  if (!parameter.pending) return parameter.settled ? Before::look : Before::nothing;
-  Unit& unit = unit_of(parameter);
-  if (parameter.member && unit.sent) {  // what is added from now on is reduced by itself
-    unit.sent = false;
-    ++pass_.unsent;
+  const GradientState& gradient = at(parameter);
+  if (gradient.is_pending()) {
+    units_.submit_again(parameter);
+    return Before::settle;
   }
-  return Before::settle;
+  return gradient.is_settled() ? Before::look : Before::nothing;
 }
 
-std::vector<int> ReducerState::pending_with(int number) const {
+std::vector<int> ReducerState::pending_with(int parameter) const {
   std::vector<int> found;
-  if (!at(number).member) found.push_back(number);
-  for (const int member : members_with(number)) {
-    if (at(member).pending) found.push_back(member);
+  if (!units_.is_member(parameter)) found.push_back(parameter);
+  for (const int member : units_.members_with(parameter)) {
+    if (at(member).is_pending()) found.push_back(member);
   }
   return found;
 }
 
-bool ReducerState::is_shared(const Parameter& parameter, bool present, bool unchanged) {
-  return parameter.settled && (parameter.submitted > 0 || !present || unchanged);
-}
-
-bool ReducerState::touch(int number, bool present, bool unchanged) {
-  Parameter& parameter = at(number);
-  const bool shared = is_shared(parameter, present, unchanged);
-  parameter.settled = false;
-  parameter.has_base = shared && present;
-  return parameter.has_base;
-}
-
-After ReducerState::after(int number, int pass, bool on_host) {
+After ReducerState::after(int parameter, int pass, bool on_host) {
   if (pass != pass_.number) return After::begin;
-  Parameter& parameter = at(number);
-  if (parameter.settled) return After::unexpected;
-  if (!pass_.reducing || !failed_with_.empty() || parameter.kind == kUnknown) return After::nothing;
-  if (!pass_.overlaps && on_host) return parameter.kind == kDense ? After::place : After::nothing;
-  return completes_unit(parameter) ? After::submit : After::nothing;
-}
-
-bool ReducerState::completes_unit(Parameter& parameter) {
-  Unit& unit = unit_of(parameter);
-  if (parameter.ready || !parameter.member) return false;
-  parameter.ready = true;
-  ++unit.ready;
-  if (unit.ready != unit.members.size() || pass_.unsent <= 1) return false;
-  clear_ready(unit);
-  --pass_.unsent;
-  return true;
+  if (at(parameter).is_settled()) return After::unexpected;
+  const int kind = units_.kind(parameter);
+  if (!pass_.reducing || !failed_with_.empty() || kind == kUnknown) return After::nothing;
+  if (!pass_.overlaps && on_host) return kind == kDense ? After::place : After::nothing;
+  return units_.completes(parameter) ? After::submit : After::nothing;
 }
 
 bool ReducerState::leave(int pass) {
@@ -150,43 +99,9 @@ bool ReducerState::abandon() {
 
 // --- reductions ---
 
-Bring ReducerState::bring(int number, bool present, bool unchanged) {
-  Parameter& parameter = at(number);
-  parameter.absent = true;
-  if (!failed_with_.empty()) return Bring::stand_in;
-  if (!present) return Bring::nothing;
-  if (is_shared(parameter, present, unchanged)) {
-    parameter.has_base = true;
-    return Bring::set_aside;
-  }
-  parameter.absent = false;
-  return Bring::gradient;
-}
-
 void ReducerState::submitted(const std::vector<int>& parameters) {
-  for (const int number : parameters) {
-    at(number).pending = true;
-    ++at(number).submitted;
-  }
-  if (std::erase(kinds_.learned, parameters) > 0) return;
-  Unit& unit = unit_of(at(parameters.front()));
-  clear_ready(unit);
-  unit.sent = true;
-}
-
-Settle ReducerState::settled(int number, bool contributed, bool present) {
-  Parameter& parameter = at(number);
-  const bool has_base = std::exchange(parameter.has_base, false);
-  parameter.pending = false;
-  parameter.settled = true;
-  const bool cleared = !parameter.absent && !present;  // by the user, after backward() was interrupted
-  if (!contributed || cleared) return Settle::leave;
-  return has_base ? Settle::add : Settle::take;
-}
-
-void ReducerState::lost(int number) {
-  at(number).pending = false;
-  at(number).has_base = false;
+  for (const int each : parameters) at(each).submitted();
+  units_.submitted(parameters);
 }
 
 // --- rounds ---
@@ -195,65 +110,16 @@ bool ReducerState::owes_round() const {
   return rounds_ == 0 || owed_ || open_ || !failed_with_.empty() || !pending().empty();
 }
 
-std::vector<std::vector<int>> ReducerState::unsubmitted() const {
-  std::vector<std::vector<int>> found;
-  for (const Unit& unit : units_) {
-    if (!unit.members.empty() && !unit.sent) found.push_back(unit.members);
-  }
-  found.insert(found.end(), kinds_.learned.begin(), kinds_.learned.end());
-  return found;
-}
-
-std::vector<int> ReducerState::unasked() const {
-  std::vector<int> found;
-  if (kinds_.heard || awaits_kinds()) return found;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].kind == kUnknown) found.push_back(static_cast<int>(i));
-  }
-  return found;
-}
-
-void ReducerState::learn(const std::vector<int>& kinds, bool lasting) {
-  std::map<int, std::size_t> of_unit;  // which list of `learned` has its parameters
-  for (std::size_t i = 0; i < kinds.size(); ++i) {
-    if (kinds[i] == kUnknown) continue;
-    const int number = kinds_.asked[i];
-    at(number).kind = kinds[i];
-    const bool dense = travels_dense(kinds[i]);
-    if (lasting && !dense) at(number).unit = add_unit();
-    const auto [place, fresh] = of_unit.emplace(at(number).unit, kinds_.learned.size());
-    if (fresh || !dense) {
-      kinds_.learned.push_back({number});
-    } else {
-      kinds_.learned[place->second].push_back(number);
-    }
-    if (lasting) {
-      join_unit(number);
-      unit_of(at(number)).sent = true;
-    } else {
-      kinds_.passing.push_back(number);
-    }
-  }
-  learn_nothing();
-}
-
-void ReducerState::learn_nothing() {
-  kinds_.asked.clear();
-  kinds_.heard = true;
-}
-
 std::vector<int> ReducerState::pending() const {
   std::vector<int> found;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].pending) found.push_back(static_cast<int>(i));
+  for (std::size_t i = 0; i < gradients_.size(); ++i) {
+    if (gradients_[i].is_pending()) found.push_back(static_cast<int>(i));
   }
   return found;
 }
 
 void ReducerState::end_round() {
-  for (const int number : kinds_.passing) at(number).kind = kUnknown;
-  kinds_ = {};
-  for (Unit& unit : units_) unit.sent = false;
+  units_.end_round();
   passes_ = 0;
   owed_ = open_ = due_ = false;
   failed_with_.clear();
@@ -264,12 +130,12 @@ void ReducerState::end_round() {
 
 void ReducerState::spoil(const std::string& why) {
   spoiled_ = why;
-  for (Parameter& parameter : parameters_) parameter.has_base = parameter.settled = false;
+  for (GradientState& gradient : gradients_) gradient.forget();
 }
 
 void ReducerState::end_step() {
   rounds_ = 0;
-  for (Parameter& parameter : parameters_) parameter.submitted = 0;
+  for (GradientState& gradient : gradients_) gradient.end_step();
 }
 
 void ReducerState::forget() {
@@ -277,7 +143,7 @@ void ReducerState::forget() {
   passes_ = 0;
   owed_ = false;
   spoiled_.clear();
-  for (Parameter& parameter : parameters_) parameter.settled = false;
+  for (GradientState& gradient : gradients_) gradient.forget();
   end_step();
 }
 

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
+#include "frameworks/rounds/gradient_state.h"
+#include "frameworks/rounds/units.h"
+
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace hora::rounds {
-
-/// The form of a gradient, the same on all ranks: not known yet, dense, or else the number of its sparse
-/// dimensions.
-inline constexpr int kUnknown = 0;
-inline constexpr int kDense = 255;
 
 /// The answers to the hook that runs before backward() adds to a gradient. The hook asks again after each
 /// answer but `nothing`.
@@ -31,31 +27,12 @@ enum class After {
   unexpected,  ///< the hook before did not run: the parameter was converted after it was adopted
 };
 
-/// The contribution of this rank to the reduction of one gradient.
-enum class Bring {
-  nothing,    ///< no gradient: it counts as zeros
-  stand_in,   ///< no gradient, because of `failed_with`: the reduction fails on all ranks
-  set_aside,  ///< no gradient; the present one was reduced before, and becomes the base
-  gradient,   ///< the gradient
-};
-
-/// The outcome for a gradient whose reduction has ended.
-enum class Settle {
-  leave,  ///< it stays as it is
-  take,   ///< it is the reduced one
-  add,    ///< it is the reduced one plus the base
-};
-
 /// The state of one optimizer whose gradients the ranks reduce in rounds.
 ///
 /// A round reduces what every rank has gathered in its gradients since the round before, each gradient once.
 /// A pass of backward() that reduces is one round. Hooks submit units as they become complete, and the end of
 /// the pass submits the rest and waits for all. So all ranks make the same rounds, whichever parameters each
-/// of them uses. A unit is a list of parameters that are reduced together, or not at all.
-///
-/// Only what is this rank's own is ever reduced. A gradient that is added to after it was reduced is set
-/// aside as the *base*, and the reduced addition is added to that. A gradient is *settled* once its reduction
-/// has ended, until backward() adds to it.
+/// of them uses.
 ///
 /// A pass that fails on this rank leaves a round to be made up. Its gradients are then submitted as stand-ins
 /// with the reason, so the round fails on all ranks. The last unit of a pass always waits for the end of the
@@ -76,20 +53,11 @@ class ReducerState {
 
   [[nodiscard]] const std::string& label() const { return label_; }
 
-  /// Adds a unit without parameters. Returns its number.
-  int add_unit();
-  /// Adds a parameter to a unit. Returns its number. If the kind is unknown, the parameter becomes a member
-  /// when all ranks have learned it; a sparse one then gets a unit of its own.
+  /// The parameters in their units, and the kinds of their gradients.
+  [[nodiscard]] Units& units() { return units_; }
+  /// Adds a parameter, as `Units` does. Returns its number.
   int add_parameter(std::string name, int unit, int kind = kUnknown);
-
-  [[nodiscard]] int kind(int parameter) const { return at(parameter).kind; }
-  /// Whether gradients of a kind are reduced as dense ones.
-  [[nodiscard]] bool travels_dense(int kind) const {
-    return kind == kDense || (kind != kUnknown && sparse_as_dense_);
-  }
-  [[nodiscard]] bool is_settled(int parameter) const { return at(parameter).settled; }
-  /// The parameters that are submitted with this one while backward() runs.
-  [[nodiscard]] const std::vector<int>& members_with(int parameter) const;
+  [[nodiscard]] bool is_settled(int parameter) const { return at(parameter).is_settled(); }
   /// The name of the reduction that is submitted next: "gradient.0.w (pass 2)".
   [[nodiscard]] std::string name_of(int parameter) const;
   /// The name of a tensor of the whole round, such as "kinds".
@@ -117,7 +85,9 @@ class ReducerState {
   [[nodiscard]] std::vector<int> pending_with(int parameter) const;
   /// backward() is about to add to a settled gradient. `present`: there is one. `unchanged`: nobody has
   /// written to it since the last step. Returns whether it is to be set aside, and cleared.
-  [[nodiscard]] bool touch(int parameter, bool present, bool unchanged);
+  [[nodiscard]] bool touch(int parameter, bool present, bool unchanged) {
+    return at(parameter).touch(present, unchanged);
+  }
   [[nodiscard]] After after(int parameter, int pass, bool on_host);
 
   /// The pass of this number has ended. Returns whether a round is due.
@@ -139,14 +109,17 @@ class ReducerState {
   // --- reductions ---
 
   /// Asked for each parameter of a unit that is about to be submitted. The arguments are those of `touch`.
-  [[nodiscard]] Bring bring(int parameter, bool present, bool unchanged);
+  [[nodiscard]] Bring bring(int parameter, bool present, bool unchanged) {
+    return at(parameter).bring(present, unchanged, !failed_with_.empty());
+  }
   /// These were submitted together.
   void submitted(const std::vector<int>& parameters);
-  [[nodiscard]] bool is_pending(int parameter) const { return at(parameter).pending; }
   /// A reduction has ended well. `contributed`: a rank had a gradient. `present`: this rank has one.
-  [[nodiscard]] Settle settled(int parameter, bool contributed, bool present);
+  [[nodiscard]] Settle settled(int parameter, bool contributed, bool present) {
+    return at(parameter).settled(contributed, present);
+  }
   /// A reduction has failed. The base is dropped.
-  void lost(int parameter);
+  void lost(int parameter) { at(parameter).lost(); }
 
   // --- rounds; Round says when ---
 
@@ -156,21 +129,8 @@ class ReducerState {
   [[nodiscard]] int rounds() const { return rounds_; }
   /// A pass has only accumulated, on every rank.
   [[nodiscard]] bool is_owed() const { return owed_; }
-  /// Whether a round has begun and not ended.
-  [[nodiscard]] bool is_open() const { return open_; }
   void open_round() { open_ = true; }
-  /// The parameters that the round still has to submit: each list together.
-  [[nodiscard]] std::vector<std::vector<int>> unsubmitted() const;
-  /// The parameters of whose kind the ranks are to tell each other; empty if they have.
-  [[nodiscard]] std::vector<int> unasked() const;
-  /// The ranks were asked for the kinds of these parameters.
-  void asked(std::vector<int> parameters) { kinds_.asked = std::move(parameters); }
-  [[nodiscard]] bool awaits_kinds() const { return !kinds_.asked.empty(); }
-  /// The kinds of the parameters that were asked for. `lasting`: all ranks know them, so these parameters are
-  /// submitted as they come from the next round on.
-  void learn(const std::vector<int>& kinds, bool lasting);
-  /// The question has failed.
-  void learn_nothing();
+  /// The parameters whose reductions are under way.
   [[nodiscard]] std::vector<int> pending() const;
   void end_round();
 
@@ -186,54 +146,22 @@ class ReducerState {
   void forget();
 
  private:
-  struct Parameter {
-    std::string name;
-    int unit;
-    int kind;
-    bool member = false;     // of its unit
-    bool ready = false;      // its gradient has come in this pass
-    bool pending = false;    // its reduction is under way
-    bool absent = false;     // that has nothing from this rank
-    bool has_base = false;   // what was reduced before is to be added
-    bool settled = false;    // its gradient, if there is one, is the same on all ranks
-    unsigned submitted = 0;  // how often, since the last step
-  };
-  struct Unit {
-    std::vector<int> members = {};
-    std::size_t ready = 0;  // of the members
-    bool sent = false;      // in this round
-  };
   struct Pass {
     int number = kNoPass;
-    bool reducing = false;   // it ends with a round
-    bool overlaps = true;    // that round, with the pass
-    std::size_t unsent = 0;  // units with members that no hook has been told to submit in this round
-  };
-  /// How the ranks tell each other the kinds of gradients in a round.
-  struct Kinds {
-    std::vector<int> asked = {};                 // parameters
-    bool heard = false;                          // the question has ended
-    std::vector<std::vector<int>> learned = {};  // what to submit since kinds are known
-    std::vector<int> passing = {};               // whose kinds are known for this round only
+    bool reducing = false;  // it ends with a round
+    bool overlaps = true;   // that round, with the pass
   };
 
-  [[nodiscard]] const Parameter& at(int parameter) const {
-    return parameters_[static_cast<std::size_t>(parameter)];
+  [[nodiscard]] const GradientState& at(int parameter) const {
+    return gradients_[static_cast<std::size_t>(parameter)];
   }
-  [[nodiscard]] Parameter& at(int parameter) { return parameters_[static_cast<std::size_t>(parameter)]; }
-  [[nodiscard]] Unit& unit_of(const Parameter& parameter) {
-    return units_[static_cast<std::size_t>(parameter.unit)];
-  }
+  [[nodiscard]] GradientState& at(int parameter) { return gradients_[static_cast<std::size_t>(parameter)]; }
   [[nodiscard]] std::string numbered_as(const std::string& name, unsigned rounds) const;
-  [[nodiscard]] static bool is_shared(const Parameter& parameter, bool present, bool unchanged);
-  [[nodiscard]] bool completes_unit(Parameter& parameter);
-  void clear_ready(Unit& unit);
-  void join_unit(int number);
 
   std::string label_;
-  bool sparse_as_dense_;
-  std::vector<Parameter> parameters_ = {};
-  std::vector<Unit> units_ = {};
+  std::vector<std::string> names_ = {};  // of the parameters
+  std::vector<GradientState> gradients_ = {};
+  Units units_;
 
   bool accumulating_ = false;
   int passes_per_round_;
@@ -242,7 +170,6 @@ class ReducerState {
   unsigned rounds_ = 0;           // since the last step
   bool owed_ = false;             // a pass has only accumulated
   bool open_ = false;             // a round has begun and not ended
-  Kinds kinds_ = {};              // of the round
   std::string failed_with_ = {};  // why this rank has no gradients
   bool due_ = false;              // other ranks wait for the round of a failed pass
   std::string spoiled_ = {};      // why the last round has failed on all ranks

@@ -48,7 +48,7 @@ std::optional<Action> Round::open(Member& member) {
     if (auto action = submit(member, Step::ask)) return action;
   }
   if (member.step != Step::ask) return std::nullopt;
-  auto parameters = member.state->unasked();
+  auto parameters = member.state->units().unasked();
   if (parameters.empty() || member.failures == kMostFailures) {
     member.step = Step::wait;
     return std::nullopt;
@@ -60,7 +60,7 @@ std::optional<Action> Round::open(Member& member) {
 
 /// Goes on to the step `then` when everything is submitted, or cannot be.
 std::optional<Action> Round::submit(Member& member, Step then) {
-  auto units = member.state->unsubmitted();
+  auto units = member.state->units().unsubmitted();
   if (units.empty() || member.failures == kMostFailures) {
     member.step = then;
     return std::nullopt;
@@ -73,7 +73,7 @@ std::optional<Action> Round::submit(Member& member, Step then) {
 /// Submits what waited for kinds as soon as they are known.
 std::optional<Action> Round::fill() {
   for (Member& member : members_) {
-    if (member.step == Step::wait && !member.state->awaits_kinds()) member.step = Step::fill;
+    if (member.step == Step::wait && !member.state->units().awaits_kinds()) member.step = Step::fill;
     if (member.step != Step::fill) continue;
     if (auto action = submit(member, Step::settle)) return action;
   }
@@ -128,7 +128,7 @@ void Round::failed(const std::string& why, bool elsewhere) {
     case Action::Kind::submit:
     case Action::Kind::ask: ++last_->failures; [[fallthrough]];
     case Action::Kind::adopt: last_->state->note_failure(kReason + why); break;
-    case Action::Kind::learn: last_->state->learn_nothing(); [[fallthrough]];
+    case Action::Kind::learn: last_->state->units().learn_nothing(); [[fallthrough]];
     case Action::Kind::settle:
       if (elsewhere && last_->spoiled.empty()) last_->spoiled = why;
       break;

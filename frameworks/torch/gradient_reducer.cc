@@ -177,7 +177,7 @@ class GradientReducer final : public Reducer, private RoundMaker {
     std::vector<int> units;
     const int parts = options_.groups > 0 ? options_.groups : static_cast<int>(parameters);
     for (const auto length : scattered_rows(parameters, std::max(parts, 1))) {
-      if (length > 0) units.insert(units.end(), static_cast<std::size_t>(length), state_.add_unit());
+      if (length > 0) units.insert(units.end(), static_cast<std::size_t>(length), state_.units().add_unit());
     }
     return units;
   }
@@ -263,7 +263,7 @@ class GradientReducer final : public Reducer, private RoundMaker {
     }
     const torch::NoGradGuard no_grad;
     if (todo == After::place) put_in_place(slot);
-    if (todo == After::submit) submit(state_.members_with(slot.number));
+    if (todo == After::submit) submit(state_.units().members_with(slot.number));
   }
 
   static void refuse_graph(const Slot& slot) {

@@ -17,6 +17,7 @@ using rounds::Bring;
 using rounds::ReducerState;
 using rounds::Round;
 using rounds::Settle;
+using rounds::Units;
 
 void bind_answers(py::module_& module) {
   module.attr("UNKNOWN_KIND") = rounds::kUnknown;
@@ -44,14 +45,18 @@ void bind_answers(py::module_& module) {
 }
 
 void bind_state(py::module_& module) {
+  py::class_<Units>(module, "Units")
+      .def("add_unit", &Units::add_unit)
+      .def("kind", &Units::kind)
+      .def("travels_dense", &Units::travels_dense)
+      .def("members_with", &Units::members_with)
+      .def("asked", &Units::asked)
+      .def("learn", &Units::learn);
   py::class_<ReducerState>(module, "ReducerState")
       .def(py::init<std::string, int, bool>())
-      .def("add_unit", &ReducerState::add_unit)
+      .def_property_readonly("units", &ReducerState::units)
       .def("add_parameter", &ReducerState::add_parameter)
-      .def("kind", &ReducerState::kind)
-      .def("travels_dense", &ReducerState::travels_dense)
       .def("is_settled", &ReducerState::is_settled)
-      .def("members_with", &ReducerState::members_with)
       .def("name_of", &ReducerState::name_of)
       .def("numbered", &ReducerState::numbered)
       .def_property("accumulating", &ReducerState::is_accumulating, &ReducerState::set_accumulating)
@@ -75,8 +80,6 @@ void bind_state(py::module_& module) {
       .def("owes_round", &ReducerState::owes_round)
       .def_property_readonly("rounds", &ReducerState::rounds)
       .def_property_readonly("is_owed", &ReducerState::is_owed)
-      .def("asked", &ReducerState::asked)
-      .def("learn", &ReducerState::learn)
       .def_property_readonly("spoiled", &ReducerState::spoiled)
       .def("end_step", &ReducerState::end_step)
       .def("forget", &ReducerState::forget);

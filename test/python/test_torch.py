@@ -122,6 +122,25 @@ def test_accumulation_clipping_and_set_to_none_equal_one_process(overlap: dict[s
     )
 
 
+def test_a_reduced_gradient_that_was_added_to_and_cleared_does_not_come_back(overlap: dict[str, Any]):
+    run_ready(
+        2,
+        """
+        import torch, hora.torch as hvd
+        hvd.init()
+        weight = torch.nn.Parameter(torch.zeros(2))
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], 1.0), [("weight", weight)])
+        (weight * 5).sum().backward()
+        with optimizer.no_sync():
+            (weight * 7).sum().backward()
+        optimizer.zero_grad()
+        (weight * (hvd.rank() + 1)).sum().backward()
+        assert weight.grad.tolist() == [1.5, 1.5], weight.grad
+    """,
+        **overlap,
+    )
+
+
 def test_unused_parameters_count_as_zeros_and_stay_without_gradient_if_nobody_used_them(
     overlap: dict[str, Any],
 ):

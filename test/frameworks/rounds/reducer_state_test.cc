@@ -13,9 +13,9 @@ using ::testing::IsEmpty;
 /// A state of dense gradients, each in a unit of its own or all in one.
 ReducerState state_of(int parameters, bool together = false, int passes_per_round = 1) {
   ReducerState state("gradient.0", passes_per_round);
-  int unit = state.add_unit();
+  int unit = state.units().add_unit();
   for (int i = 0; i < parameters; ++i) {
-    if (i > 0 && !together) unit = state.add_unit();
+    if (i > 0 && !together) unit = state.units().add_unit();
     state.add_parameter("p" + std::to_string(i), unit, kDense);
   }
   return state;
@@ -38,7 +38,7 @@ void reduce(ReducerState& state, const std::vector<int>& parameters) {
 
 /// Makes a round of everything.
 void make_round(ReducerState& state) {
-  for (const auto& unit : state.unsubmitted()) reduce(state, unit);
+  for (const auto& unit : state.units().unsubmitted()) reduce(state, unit);
   state.end_round();
 }
 
@@ -48,7 +48,7 @@ TEST(ReducerState, SubmitsUnitsAsTheyBecomeCompleteButTheLastOne) {
   EXPECT_EQ(come(state, 0, 7), After::submit);
   EXPECT_EQ(come(state, 1, 7), After::nothing);
   auto together = state_of(3, true);
-  together.add_parameter("other", together.add_unit(), kDense);
+  together.add_parameter("other", together.units().add_unit(), kDense);
   EXPECT_EQ(come(together, 2, 7), After::nothing);
   EXPECT_EQ(come(together, 0, 7), After::nothing);
   EXPECT_EQ(come(together, 1, 7), After::submit);
@@ -78,19 +78,6 @@ TEST(ReducerState, CountsPassesAndOwesARoundAfterThoseThatOnlyAddUp) {
   EXPECT_TRUE(state.owes_round());
 }
 
-TEST(ReducerState, BringsOnlyThisRanksOwn) {
-  auto state = state_of(1);
-  EXPECT_EQ(state.bring(0, false, true), Bring::nothing);
-  EXPECT_EQ(state.bring(0, true, true), Bring::gradient);
-  make_round(state);
-  EXPECT_EQ(state.bring(0, true, false), Bring::set_aside) << "of this step, even if clipped";
-  state.end_step();
-  EXPECT_EQ(state.bring(0, true, true), Bring::set_aside) << "of the last step, and untouched";
-  EXPECT_EQ(state.bring(0, true, false), Bring::gradient) << "somebody wrote to it after the step";
-  state.note_failure("why");
-  EXPECT_EQ(state.bring(0, true, false), Bring::stand_in);
-}
-
 TEST(ReducerState, AddsToWhatWasReducedBefore) {
   auto state = state_of(1);
   make_round(state);
@@ -105,17 +92,19 @@ TEST(ReducerState, AddsToWhatWasReducedBefore) {
   EXPECT_EQ(state.name_of(0), "gradient.0.p0 (pass 3)");
 }
 
-TEST(ReducerState, LeavesGradientsThatNobodyHasOrThatWereCleared) {
+TEST(ReducerState, AddsNothingToAGradientThatComesAfterAllWereCleared) {
   auto state = state_of(1);
-  for (const bool contributed : {false, true}) {
-    static_cast<void>(state.bring(0, contributed, true));
-    state.submitted({0});
-    EXPECT_EQ(state.settled(0, contributed, false), Settle::leave);
-    state.forget();
-  }
-  static_cast<void>(state.bring(0, false, true));
+  make_round(state);
+  state.set_accumulating(true);
+  come(state, 0, 1);  // sets the reduced gradient aside
+  EXPECT_FALSE(state.leave(1));
+  state.set_accumulating(false);
+  EXPECT_FALSE(state.abandon());
+  state.forget();
+  come(state, 0, 2);
+  EXPECT_EQ(state.bring(0, true, true), Bring::gradient);
   state.submitted({0});
-  EXPECT_EQ(state.settled(0, true, false), Settle::take) << "other ranks have a gradient";
+  EXPECT_EQ(state.settled(0, true, true), Settle::take);
 }
 
 TEST(ReducerState, AGradientThatIsAddedToWhileItIsReducedIsReducedAgainByItself) {
@@ -136,6 +125,15 @@ TEST(ReducerState, RefusesAGradientWhoseFirstHookDidNotRun) {
   make_round(state);
   state.begin(1, true);
   EXPECT_EQ(state.after(0, 1, true), After::unexpected);
+}
+
+TEST(ReducerState, NumbersTheRoundsOfAStepInNames) {
+  auto state = state_of(1);
+  EXPECT_EQ(state.numbered("kinds"), "gradient.0.kinds");
+  make_round(state);
+  EXPECT_EQ(state.numbered("kinds"), "gradient.0.kinds (pass 2)");
+  state.end_step();
+  EXPECT_EQ(state.numbered("kinds"), "gradient.0.kinds");
 }
 
 TEST(ReducerState, APassThatFailsLeavesARoundOfStandIns) {
@@ -173,36 +171,22 @@ TEST(ReducerState, APassThatHasBegunAndIsNotUnderWayHasFailed) {
 
 TEST(ReducerState, LearnsTheKindsOfGradients) {
   ReducerState state("gradient.0");
-  const int unit = state.add_unit();
+  const int unit = state.units().add_unit();
   for (const char* name : {"dense", "sparse", "unused", "other"}) state.add_parameter(name, unit);
   EXPECT_EQ(come(state, 0, 1), After::nothing);
-  EXPECT_THAT(state.unasked(), ElementsAre(0, 1, 2, 3));
-  EXPECT_THAT(state.unsubmitted(), IsEmpty());
-  state.asked(state.unasked());
-  EXPECT_TRUE(state.awaits_kinds());
-  state.learn({kDense, 1, kUnknown, kDense}, true);
-  EXPECT_THAT(state.unasked(), IsEmpty()) << "once in a round";
-  EXPECT_THAT(state.unsubmitted(), ElementsAre(ElementsAre(0, 3), ElementsAre(1)));
+  EXPECT_THAT(state.units().unasked(), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(state.units().unsubmitted(), IsEmpty());
+  state.units().asked(state.units().unasked());
+  EXPECT_TRUE(state.units().awaits_kinds());
+  state.units().learn({kDense, 1, kUnknown, kDense}, true);
+  EXPECT_THAT(state.units().unasked(), IsEmpty()) << "once in a round";
+  EXPECT_THAT(state.units().unsubmitted(), ElementsAre(ElementsAre(0, 3), ElementsAre(1)));
   make_round(state);
   state.forget();
-  EXPECT_THAT(state.unasked(), ElementsAre(2));
+  EXPECT_THAT(state.units().unasked(), ElementsAre(2));
   EXPECT_EQ(come(state, 1, 2), After::submit);
   EXPECT_EQ(come(state, 0, 2), After::nothing);
   EXPECT_EQ(come(state, 3, 2), After::nothing) << "the last unit waits for the end";
-}
-
-TEST(ReducerState, ForgetsKindsThatNotAllRanksKnow) {
-  ReducerState state("gradient.0", 1, /*sparse_as_dense=*/true);
-  const int unit = state.add_unit();
-  state.add_parameter("a", unit);
-  state.add_parameter("b", unit);
-  state.asked(state.unasked());
-  state.learn({1, kDense}, false);
-  EXPECT_TRUE(state.travels_dense(state.kind(0)));
-  EXPECT_THAT(state.unsubmitted(), ElementsAre(ElementsAre(0, 1)));
-  make_round(state);
-  EXPECT_THAT(state.unasked(), ElementsAre(0, 1));
-  EXPECT_EQ(state.numbered("kinds"), "gradient.0.kinds (pass 2)");
 }
 
 }  // namespace

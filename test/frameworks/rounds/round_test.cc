@@ -17,7 +17,7 @@ struct Optimizers {
   explicit Optimizers(const std::vector<std::string>& labels, int kind = kDense) {
     for (const auto& label : labels) {
       ReducerState& state = states.emplace_back(label);
-      for (const char* name : {"a", "b"}) state.add_parameter(name, state.add_unit(), kind);
+      for (const char* name : {"a", "b"}) state.add_parameter(name, state.units().add_unit(), kind);
       pointers.push_back(&state);
     }
   }
@@ -34,13 +34,13 @@ struct Optimizers {
         state.submitted(unit);
       }
     } else if (action.kind == Kind::ask) {
-      state.asked(action.parameters);
+      state.units().asked(action.parameters);
     } else if (action.kind == Kind::look) {
       if (answered.at(action.reducer)) round.answered();
     } else if (action.kind == Kind::pause) {
       answered.back() = true;
     } else if (action.kind == Kind::learn) {
-      state.learn({kDense, 1}, true);
+      state.units().learn({kDense, 1}, true);
     } else if (action.kind == Kind::settle) {
       for (const int each : action.parameters) static_cast<void>(state.settled(each, true, true));
       if (action.reducer == failing) round.failed("rank 1 failed", true);
@@ -93,7 +93,7 @@ TEST(Round, SubmitsTheReasonForWhatCannotBeSubmitted) {
 
 TEST(Round, GivesUpOnAReasonThatCannotBeSubmittedEither) {
   ReducerState state("x");
-  state.add_parameter("a", state.add_unit(), kDense);
+  state.add_parameter("a", state.units().add_unit(), kDense);
   Round round({&state});
   std::vector<Kind> kinds;
   while (const auto action = round.next()) {
@@ -123,7 +123,7 @@ TEST(Round, MakesTheRestOfOneThatWasInterrupted) {
         if (i + 1 < end) one.carry_out(*action, round);  // else Ctrl-C
       }
     }
-    EXPECT_TRUE(one.states[0].is_open() && one.states[0].owes_round());
+    EXPECT_TRUE(one.states[0].owes_round());
     const auto rest = one.make();
     EXPECT_EQ(rest.front(), of(Kind::adopt, 0));
     EXPECT_EQ(rest.size(), static_cast<std::size_t>(end == 1 ? 5 : 7 - end)) << end;

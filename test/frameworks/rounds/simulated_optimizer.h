@@ -39,7 +39,7 @@ class SimulatedOptimizer {
                      const std::vector<int>& kinds, bool kinds_known, int passes_per_round)
       : state(label, passes_per_round), rank_(rank) {
     for (const int unit : units) {
-      while (units_ <= unit) units_ = state.add_unit() + 1;
+      while (units_ <= unit) units_ = state.units().add_unit() + 1;
       const int kind = kinds_known ? kDense : kinds[slots_.size()];
       const auto name = "p" + std::to_string(slots_.size());
       state.add_parameter(name, unit, kinds_known ? kDense : kUnknown);
@@ -62,7 +62,7 @@ class SimulatedOptimizer {
       }
     }
     slot.gradient = slot.gradient.value_or(0) + value;
-    if (state.after(parameter, pass, true) == After::submit) submit(state.members_with(parameter));
+    if (state.after(parameter, pass, true) == After::submit) submit(state.units().members_with(parameter));
     return first;
   }
 
@@ -158,7 +158,7 @@ class SimulatedOptimizer {
       question.values.push_back(at(parameter).gradient ? 1 : 0);
     }
     question_ = rank_.exchange.submit(rank_.rank, state.numbered("kinds"), question);
-    state.asked(parameters);
+    state.units().asked(parameters);
   }
 
   void learn() {
@@ -170,7 +170,7 @@ class SimulatedOptimizer {
       const long having = answer.values[i + 1];
       kinds.push_back(having == 0 ? kUnknown : static_cast<int>(answer.values[i] / having));
     }
-    state.learn(kinds, rank_.lasting);
+    state.units().learn(kinds, rank_.lasting);
   }
 
   const SimulatedRank& rank_;

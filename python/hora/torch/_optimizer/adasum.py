@@ -35,7 +35,7 @@ class DeltaReducer(Rounds):
         self.reduction = reduction
         self.slots: list[Slot] = []
         self._known: set[int] = set()
-        self._flag = self.state.add_parameter("overflow", self.state.add_unit(), DENSE)
+        self._flag = self.state.add_parameter("overflow", self.state.units.add_unit(), DENSE)
         self._overflow = torch.zeros(1, dtype=torch.uint8)
         self._asked: _native.Handle | None = None
         self._adopt_new()

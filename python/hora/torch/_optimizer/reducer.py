@@ -77,9 +77,9 @@ class GradientReducer(Rounds):
     def _unit_of(self, parameter: torch.Tensor) -> int:
         group = self.group_numbers.get(id(parameter))
         if group is None:
-            return self.state.add_unit()
+            return self.state.units.add_unit()
         if group not in self._units:
-            self._units[group] = self.state.add_unit()
+            self._units[group] = self.state.units.add_unit()
         return self._units[group]
 
     def _adopt(self, slot: Slot) -> None:
@@ -135,7 +135,7 @@ class GradientReducer(Rounds):
             self.begin_pass(task)
             todo = self.state.after(slot.number, task, slot.gpu is None)
         if todo == _native.After.submit:
-            self._submit(self.state.members_with(slot.number))
+            self._submit(self.state.units.members_with(slot.number))
         elif todo == _native.After.place and gradient is not None:
             self._check(slot, gradient)
             self._put_in_place(slot, gradient)  # so autograd has its memory again
@@ -182,7 +182,7 @@ class GradientReducer(Rounds):
             self.reduction.process_set,
             self.state.failed_with,
         )
-        self.state.asked(parameters)
+        self.state.units.asked(parameters)
 
     def _learn(self) -> None:
         exchange = self._exchange
@@ -195,11 +195,11 @@ class GradientReducer(Rounds):
         dense = [
             slot
             for slot, kind in zip(exchange.slots, kinds, strict=True)
-            if slot.place is None and self.state.travels_dense(kind)
+            if slot.place is None and self.state.units.travels_dense(kind)
         ]
         for slot, place in zip(dense, places(dense), strict=True):
             slot.place = place
-        self.state.learn(kinds, lasting)
+        self.state.units.learn(kinds, lasting)
         self._exchange = None  # not after Ctrl-C: the others have learned or will
 
     def _submit(self, parameters: list[int]) -> None:
@@ -230,8 +230,8 @@ class GradientReducer(Rounds):
         if gradient is not None:
             self._check(slot, gradient)
         name = self.state.name_of(slot.number)
-        kind = self.state.kind(slot.number)
-        if self.state.travels_dense(kind):
+        kind = self.state.units.kind(slot.number)
+        if self.state.units.travels_dense(kind):
             assert slot.place is not None
             if gradient is not None:
                 self._put_in_place(slot, gradient)
@@ -256,7 +256,7 @@ class GradientReducer(Rounds):
         else:
             whole = gradient.detach() if gradient.requires_grad else gradient
             place.copy_(whole if whole.layout == torch.strided else whole.to_dense())
-        if self.state.kind(slot.number) == DENSE:
+        if self.state.units.kind(slot.number) == DENSE:
             slot.parameter.grad = place
 
     def _dense(self, slot: Slot, place: torch.Tensor, name: str, absent: bool) -> Transfer:
@@ -303,7 +303,7 @@ class GradientReducer(Rounds):
             return
         if then == _native.Settle.take:
             base = None
-        kind = self.state.kind(parameter)
+        kind = self.state.units.kind(parameter)
         if kind == DENSE:
             slot.parameter.grad = reduced
             if base is not None:

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/rounds/units.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace hora::rounds {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(Units, TheLastUnitOfARoundIsNotCompleteWithinThePass) {
+  Units units(false);
+  for (int i = 0; i < 2; ++i) units.add_parameter(units.add_unit(), kDense);
+  units.begin_pass();
+  EXPECT_TRUE(units.completes(1));
+  EXPECT_FALSE(units.completes(0));
+  units.submitted({1});
+  EXPECT_THAT(units.unsubmitted(), ElementsAre(ElementsAre(0)));
+  units.submit_again(1);
+  EXPECT_TRUE(units.completes(1)) << "one more unit is to be submitted";
+}
+
+TEST(Units, ForgetsKindsThatNotAllRanksKnow) {
+  Units units(/*sparse_as_dense=*/true);
+  const int unit = units.add_unit();
+  for (int i = 0; i < 2; ++i) units.add_parameter(unit, kUnknown);
+  units.asked(units.unasked());
+  units.learn({1, kDense}, /*lasting=*/false);
+  EXPECT_TRUE(units.travels_dense(units.kind(0)));
+  EXPECT_THAT(units.unsubmitted(), ElementsAre(ElementsAre(0, 1)));
+  units.submitted({0, 1});
+  EXPECT_THAT(units.unsubmitted(), IsEmpty());
+  units.end_round();
+  EXPECT_THAT(units.unasked(), ElementsAre(0, 1));
+}
+
+}  // namespace
+}  // namespace hora::rounds
