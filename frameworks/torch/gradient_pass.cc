@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/gradient_pass.h"
 
+#include "frameworks/torch/text.h"
+
 #include <hora/hora.h>
 
 #include <torch/csrc/autograd/engine.h>
@@ -79,7 +81,7 @@ void make_rounds(const std::vector<RoundMaker*>& makers, bool has_failed) {
   if (first) std::rethrow_exception(first);
 }
 
-std::shared_ptr<GradientPass> GradientPass::enter(RoundMaker& maker, Alive alive) {
+std::shared_ptr<GradientPass> GradientPass::enter(RoundMaker& maker) {
   const int number = torch::autograd::get_current_graph_task_id();
   const std::lock_guard lock(passes().mutex);
   passes().forget_those_that_are_over();
@@ -90,29 +92,74 @@ std::shared_ptr<GradientPass> GradientPass::enter(RoundMaker& maker, Alive alive
     torch::autograd::Engine::get_default_engine().queue_callback([pass, running] { pass->end(); });
     passes().by_number[number] = pass;
   }
-  pass->makers_.emplace_back(&maker, std::move(alive));
+  pass->makers_.emplace_back(&maker, maker.alive());
   return pass;
 }
 
-GradientPass::Makers GradientPass::take_makers() {
-  const std::lock_guard lock(passes().mutex);
-  return std::exchange(makers_, {});
-}
-
 void GradientPass::end() {
-  std::vector<RoundMaker*> due;
-  for (const auto& [maker, alive] : take_makers()) {
-    if (*alive && maker->leave_pass(number_)) due.push_back(maker);
-  }
-  make_rounds(due, /*has_failed=*/false);
+  const auto leave = [this](rounds::ReducerState& state) { return state.leave(number_); };
+  make_rounds(all_for_which(leave), /*has_failed=*/false);
 }
 
 void GradientPass::fail() {
-  std::vector<RoundMaker*> due;
-  for (const auto& [maker, alive] : take_makers()) {
-    if (*alive && maker->fail_pass(number_)) due.push_back(maker);
+  const auto fail = [this](rounds::ReducerState& state) {
+    return state.pass() == number_ && state.fail("backward() failed");
+  };
+  make_rounds(all_for_which(fail), /*has_failed=*/true);
+}
+
+std::vector<RoundMaker*> GradientPass::all_for_which(const IsDue& is_due) {
+  std::vector<std::pair<RoundMaker*, Alive>> makers;
+  {
+    const std::lock_guard lock(passes().mutex);
+    makers = std::exchange(makers_, {});
   }
-  make_rounds(due, /*has_failed=*/true);
+  std::vector<RoundMaker*> due;
+  for (const auto& [maker, alive] : makers) {
+    if (!*alive) continue;
+    const std::lock_guard lock(maker->mutex());
+    if (is_due(maker->state())) due.push_back(maker);
+  }
+  return due;
+}
+
+void RoundMaker::run_hook(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const std::exception& error) {
+    const std::lock_guard lock(mutex_);
+    state_.note_failure(text_of("backward() failed: {}", error.what()));
+    throw;
+  }
+}
+
+void RoundMaker::begin_pass(int pass, bool overlaps, std::unique_lock<std::mutex>& lock) {
+  while (state_.pass() != rounds::ReducerState::kNoPass && state_.pass() != pass &&
+         pass_->is_over()) {  // else this pass is within that one
+    const auto failed = pass_;
+    lock.unlock();
+    failed->fail();
+    lock.lock();
+  }
+  if (state_.begin(pass, overlaps)) pass_ = GradientPass::enter(*this);
+}
+
+void RoundMaker::end_failed_pass() {
+  std::shared_ptr<GradientPass> failed;
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_.pass() != rounds::ReducerState::kNoPass) failed = pass_;
+  }
+  if (failed) failed->fail();
+}
+
+void RoundMaker::finish() {
+  end_failed_pass();
+  {
+    const std::lock_guard lock(mutex_);
+    if (!state_.abandon()) return;
+  }
+  make_rounds({this}, /*has_failed=*/true);
 }
 
 }  // namespace hora

@@ -4,32 +4,55 @@
 #include "frameworks/rounds/round.h"
 #include "frameworks/torch/gradient_hooks.h"
 
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
 namespace hora {
 
-/// A reducer that communicates at the end of a pass of backward(): it makes a round.
+class GradientPass;
+
+/// The rounds of one optimizer: a pass of backward() ends with one, or fails and leaves one to be made up.
+///
+/// Locking: autograd's threads run hooks and the end of a pass. The user's thread calls the rest. `mutex_`
+/// guards everything of the optimizer. A round holds the mutexes of all its makers, in the order of their
+/// addresses, and waits under them: the end of a pass, and the user's thread, are alone. Passes lock the list
+/// of passes under no mutex that a round waits for.
 class RoundMaker {
  public:
-  RoundMaker() = default;
+  RoundMaker(std::string label, int passes_per_round, bool sparse_as_dense)
+      : state_(std::move(label), passes_per_round, sparse_as_dense) {}
   RoundMaker(const RoundMaker&) = delete;
   RoundMaker& operator=(const RoundMaker&) = delete;
 
-  /// The pass of this number has ended. Returns whether a round is due.
-  virtual bool leave_pass(int pass) = 0;
-  /// The pass of this number has failed. Returns whether other ranks wait for its round.
-  virtual bool fail_pass(int pass) = 0;
-  /// The state that says what to do in a round, and the mutex that guards it.
-  virtual rounds::ReducerState& state() = 0;
-  virtual std::mutex& mutex() = 0;
+  [[nodiscard]] std::mutex& mutex() { return mutex_; }
+  [[nodiscard]] rounds::ReducerState& state() { return state_; }
+  [[nodiscard]] const Alive& alive() const { return alive_; }
+
   /// Carries out one action of a round. The caller holds the mutex.
   virtual void carry_out(const rounds::Action& action) = 0;
 
  protected:
-  ~RoundMaker() = default;
+  ~RoundMaker() { *alive_ = false; }
+
+  /// Runs what a hook does, and remembers what it throws: the pass has failed on this rank.
+  void run_hook(const std::function<void()>& action);
+  /// The first hook of a pass. Makes up the rounds of a pass that failed before this one, without the lock.
+  void begin_pass(int pass, bool overlaps, std::unique_lock<std::mutex>& lock);
+  /// Ends a pass that has begun and not ended: it has failed. Makes its rounds, also of other makers.
+  void end_failed_pass();
+  /// The same, and makes the rest of a round that was interrupted: the other ranks wait for it.
+  void finish();
+
+  std::mutex mutex_;
+  rounds::ReducerState state_;
+
+ private:
+  Alive alive_ = std::make_shared<bool>(true);
+  std::shared_ptr<GradientPass> pass_;  // the last one
 };
 
 /// Makes a round of each, at the same time. `has_failed`: this rank knows that it has no gradients. Throws
@@ -43,9 +66,9 @@ class GradientPass {
   /// Autograd keeps `running` until it has ended the pass, or given it up.
   GradientPass(int number, const std::shared_ptr<int>& running) : number_(number), running_(running) {}
 
-  /// `maker` takes part in the pass that autograd runs on this thread, as long as `*alive`. Called from
+  /// `maker` takes part in the pass that autograd runs on this thread, as long as it is alive. Called from
   /// hooks, which autograd runs on one thread for each device.
-  [[nodiscard]] static std::shared_ptr<GradientPass> enter(RoundMaker& maker, Alive alive);
+  [[nodiscard]] static std::shared_ptr<GradientPass> enter(RoundMaker& maker);
 
   /// Whether autograd has ended the pass, or given it up.
   [[nodiscard]] bool is_over() const { return running_.expired(); }
@@ -54,13 +77,13 @@ class GradientPass {
   void fail();
 
  private:
-  using Makers = std::vector<std::pair<RoundMaker*, Alive>>;
+  using IsDue = std::function<bool(rounds::ReducerState&)>;  // tells a state that the pass is over
   void end();
-  [[nodiscard]] Makers take_makers();
+  [[nodiscard]] std::vector<RoundMaker*> all_for_which(const IsDue& is_due);
 
   int number_;
   std::weak_ptr<int> running_;
-  Makers makers_;
+  std::vector<std::pair<RoundMaker*, Alive>> makers_;
 };
 
 }  // namespace hora

@@ -125,11 +125,6 @@ LARGE_CLASSES = {
         "TcpControl",
     ): "19 members, each a class or a flag: it joins them",
     ("core/runtime/admission", "Admission"): "one short check for each error of a caller",
-    (
-        "frameworks/torch/gradient_reducer",
-        "GradientReducer",
-    ): "to be split: the gradient-round machine from copies",
-    ("python/hora/torch/_optimizer/reducer", "GradientReducer"): "to be split: the same",
 }
 
 
