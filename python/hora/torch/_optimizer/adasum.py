@@ -7,15 +7,14 @@ import weakref
 
 import torch
 
-from hora import _job, _native
+from hora import _native
 from hora._errors import HoraError
-from hora.process_sets import number_of
 from hora.torch._ops.reduction import Reduction
 from hora.torch._optimizer.finite import all_finite
 from hora.torch._optimizer.parameters import fresh_parameters
 from hora.torch._optimizer.rounds import Rounds, for_all
 from hora.torch._optimizer.slots import DENSE, Slot, check_not_taken, new_slot, places, take
-from hora.torch._optimizer.transfers import DenseTransfer, submit
+from hora.torch._optimizer.transfers import DenseTransfer, start_on_host, submit
 from hora.torch._untraced import untraced
 
 
@@ -35,7 +34,7 @@ class DeltaReducer(Rounds):
         self.reduction = reduction
         self.slots: list[Slot] = []
         self._known: set[int] = set()
-        self._flag = self.state.add_parameter("overflow", self.state.units.add_unit(), DENSE)
+        self._flag = self.state.add_parameter("overflow", self.units.add_unit(), DENSE)
         self._overflow = torch.zeros(1, dtype=torch.uint8)
         self._asked: _native.Handle | None = None
         self._adopt_new()
@@ -82,20 +81,13 @@ class DeltaReducer(Rounds):
     def _tell(self) -> None:
         """Tells the other ranks whether this rank's gradients are finite."""
         self._overflow.fill_(not all_finite(slot.parameter.grad for slot in self.slots))
-        name = self.state.name_of(self._flag)
-        address = self._overflow.data_ptr()
-        entry = _native.Entry(
-            _native.Operation.allreduce,
-            name,
-            _native.DType.uint8,
-            [1],
-            input=address,
-            output=address,
-            op=_native.ReduceOp.max,
-            process_set=number_of(self.reduction.process_set, name),
-            failed_with=self.state.failed_with,
+        self._asked = start_on_host(
+            self._overflow,
+            self.state.name_of(self._flag),
+            _native.ReduceOp.max,
+            self.reduction.process_set,
+            self.state.failed_with,
         )
-        self._asked = _job.runtime().submit(entry).keep(self._overflow)
         self.state.submitted([self._flag])
 
     def _hear(self) -> None:

@@ -19,7 +19,7 @@ import sys
 import traceback
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -28,33 +28,19 @@ from hora._ending import sayable
 from hora._traces import where
 from hora.torch._untraced import untraced
 
+if TYPE_CHECKING:
+    from hora.torch._optimizer.rounds import Rounds
+
 # attributes of an exception on its way out of backward()
 _ENDED = "_hora_has_ended_the_pass"
 _REACHED = "_hora_reached"
 
 
-class Watched(Protocol):
-    """An object that is told of passes that fail."""
-
-    optimizer: weakref.ref[torch.optim.Optimizer]
-
-    @property
-    def due(self) -> bool:
-        """Whether a pass has failed, and the other ranks wait for what it was to end with."""
-
-    def fail_pass(self, why: str) -> None:
-        """A pass that would have reached the optimizer's parameters has failed."""
-
-    @staticmethod
-    def make_up(several: list[Any]) -> None:
-        """Does what is due, for all of these together."""
+_watched: weakref.WeakSet[Rounds] = weakref.WeakSet()
 
 
-_watched: weakref.WeakSet[Any] = weakref.WeakSet()
-
-
-def watch_passes(one: Watched) -> None:
-    """From now on it is told of passes that fail."""
+def watch_passes(one: Rounds) -> None:
+    """Its state is told of passes that fail. Rounds that are due are made before the next pass."""
     _watched.add(one)
     module: Any = torch.autograd
     if _torch_runs_backward is not None:
@@ -87,7 +73,7 @@ def _run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
     if not kwargs.get("accumulate_grad"):
         return _torch_runs_backward(outputs, *args, **kwargs)
     outermost = torch._C._current_graph_task_id() == -1
-    due = [one for one in list(_watched) if one.due]
+    due = [one for one in list(_watched) if one.state.is_due]
     if due and outermost:
         due[0].make_up(due)
     try:
@@ -131,7 +117,7 @@ class _Reached:
                 self.leaves.add(id(node.variable))
             nodes += [following for following, _ in node.next_functions]
 
-    def has(self, one: Watched) -> bool:
+    def has(self, one: Rounds) -> bool:
         optimizer = one.optimizer()
         return optimizer is not None and any(
             id(each) in self.leaves for group in optimizer.param_groups for each in group["params"]
@@ -144,4 +130,4 @@ def _tell(reached: _Reached, why: str) -> None:
     if not told and reached.runs_others and len(everybody) == 1:
         told = everybody
     for one in told:
-        one.fail_pass(why)
+        one.state.fail(why)

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import torch
 
-from hora import _job, _native
-from hora.process_sets import ProcessSet, number_of
+from hora import _native
+from hora.process_sets import ProcessSet
 from hora.torch._optimizer.slots import DENSE, UNKNOWN, Slot, kind_of
+from hora.torch._optimizer.transfers import start_on_host
 
 
 class KindExchange:
@@ -26,18 +27,7 @@ class KindExchange:
         rows = [[kind == DENSE, kind not in (UNKNOWN, DENSE), kind if kind != DENSE else 0] for kind in kinds]
         self._table = torch.tensor([[1, 0, 0], *rows], dtype=torch.int32)
         self._ranks = process_set.size()
-        entry = _native.Entry(
-            _native.Operation.allreduce,
-            name,
-            _native.DType.int32,
-            list(self._table.shape),
-            input=self._table.data_ptr(),
-            output=self._table.data_ptr(),
-            op=_native.ReduceOp.sum,
-            process_set=number_of(process_set, name),
-            failed_with=failed_with,
-        )
-        self.handle = _job.runtime().submit(entry).keep(self._table)
+        self.handle = start_on_host(self._table, name, _native.ReduceOp.sum, process_set, failed_with)
 
     def finish(self) -> tuple[list[int], bool]:
         """Waits; the kind of each gradient, and whether all ranks know it now: those that have joined do

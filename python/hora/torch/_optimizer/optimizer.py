@@ -11,13 +11,12 @@ from typing import Any
 
 import torch
 
-from hora import ops
-from hora._errors import HoraArgumentError, HoraUsageError
+from hora import _job, ops
+from hora._errors import HoraArgumentError, HoraProcessSetError, HoraUsageError
 from hora.compression import Compression, in_transfer
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._ops.reduction import Reduction
 from hora.torch._optimizer.adasum import DeltaReducer
-from hora.torch._optimizer.alone import Alone, is_alone
 from hora.torch._optimizer.parameters import Groups, check_groups, names_of
 from hora.torch._optimizer.reducer import GradientReducer
 from hora.torch._optimizer.rounds import Rounds
@@ -245,6 +244,21 @@ def _checked_reduction(op: int, predivide: float, process_set: ProcessSet, compr
     return Reduction(op, 1.0 / predivide, predivide, process_set, compression)
 
 
+def _is_alone(process_set: ProcessSet) -> bool:
+    """Whether there is nobody to reduce with. Raises HoraArgumentError if it is no registered process set."""
+    size = _job.size()
+    if not isinstance(process_set, ProcessSet):
+        raise HoraArgumentError(
+            f"process_set must be a ProcessSet, such as add_process_set([0, 2]) returns, not {process_set!r}"
+        )
+    if process_set.size() is None:
+        raise HoraProcessSetError(
+            f"{process_set} does not exist, or has not been registered; call add_process_set "
+            "first, on all ranks"
+        )
+    return size == 1 or not process_set.included() or process_set.size() == 1
+
+
 def DistributedOptimizer(
     optimizer: torch.optim.Optimizer,
     named_parameters: Iterable[tuple[str, torch.Tensor]] | None = None,
@@ -348,8 +362,8 @@ def DistributedOptimizer(
     names = names_of(optimizer, named_parameters)
     check_groups(groups)
     adasum = op == ops.Adasum
-    if is_alone(process_set):
-        reducer: Rounds = Alone(optimizer, passes, process_set)
+    if _is_alone(process_set):
+        reducer = Rounds(optimizer, passes, process_set)
         adasum = False
     elif adasum:
         reducer = DeltaReducer(optimizer, names, reduction, passes)

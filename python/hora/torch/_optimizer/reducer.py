@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from hora import _job, _native
+from hora import _native
 from hora._errors import HoraArgumentError, HoraError, HoraUsageError
 from hora.compression import in_transfer
 from hora.torch._ops import devices
@@ -21,13 +21,6 @@ from hora.torch._optimizer.rounds import Rounds, for_all
 from hora.torch._optimizer.slots import DENSE, UNKNOWN, Slot, check_not_taken, new_slot, places, take
 from hora.torch._optimizer.transfers import DenseTransfer, SparseTransfer, Transfer, submit
 from hora.torch._untraced import untraced
-
-_LARGE = 64 * 1024  # bytes of a gradient for whose copy caches matter
-
-
-def _is_laid_out_as(gradient: torch.Tensor, place: torch.Tensor) -> bool:
-    """Whether the bytes of one are those of the other."""
-    return gradient.layout == torch.strided and gradient.stride() == place.stride() and not gradient.is_neg()
 
 
 class GradientReducer(Rounds):
@@ -77,9 +70,9 @@ class GradientReducer(Rounds):
     def _unit_of(self, parameter: torch.Tensor) -> int:
         group = self.group_numbers.get(id(parameter))
         if group is None:
-            return self.state.units.add_unit()
+            return self.units.add_unit()
         if group not in self._units:
-            self._units[group] = self.state.units.add_unit()
+            self._units[group] = self.units.add_unit()
         return self._units[group]
 
     def _adopt(self, slot: Slot) -> None:
@@ -135,10 +128,10 @@ class GradientReducer(Rounds):
             self.begin_pass(task)
             todo = self.state.after(slot.number, task, slot.gpu is None)
         if todo == _native.After.submit:
-            self._submit(self.state.units.members_with(slot.number))
+            self._submit(self.units.members_with(slot.number))
         elif todo == _native.After.place and gradient is not None:
-            self._check(slot, gradient)
-            self._put_in_place(slot, gradient)  # so autograd has its memory again
+            slot.check(gradient)
+            slot.put_in_place(gradient, for_later=True, is_dense=True)  # so autograd has its memory again
         elif todo == _native.After.unexpected:
             raise HoraArgumentError(
                 f"'{slot.name}' was converted or moved after its DistributedOptimizer was "
@@ -182,7 +175,7 @@ class GradientReducer(Rounds):
             self.reduction.process_set,
             self.state.failed_with,
         )
-        self.state.units.asked(parameters)
+        self.units.asked(parameters)
 
     def _learn(self) -> None:
         exchange = self._exchange
@@ -195,11 +188,11 @@ class GradientReducer(Rounds):
         dense = [
             slot
             for slot, kind in zip(exchange.slots, kinds, strict=True)
-            if slot.place is None and self.state.units.travels_dense(kind)
+            if slot.place is None and self.units.travels_dense(kind)
         ]
         for slot, place in zip(dense, places(dense), strict=True):
             slot.place = place
-        self.state.units.learn(kinds, lasting)
+        self.units.learn(kinds, lasting)
         self._exchange = None  # not after Ctrl-C: the others have learned or will
 
     def _submit(self, parameters: list[int]) -> None:
@@ -209,16 +202,8 @@ class GradientReducer(Rounds):
         for slot, transfer in zip(slots, transfers, strict=True):
             slot.pending = transfer
             if self.check_finite:
-                self._look_at(slot, transfer)
+                slot.look_at(transfer.handles)
         self.state.submitted(parameters)
-
-    @staticmethod
-    def _look_at(slot: Slot, transfer: Transfer) -> None:
-        """Notes who will know whether the gradient is finite: what is added to one that was reduced before
-        counts with it."""
-        if slot.base is None:
-            slot.looked_at, slot.unseen = [], None
-        slot.looked_at = slot.looked_at + transfer.handles
 
     def _transfer(self, slot: Slot) -> Transfer:
         gradient = slot.parameter.grad
@@ -228,36 +213,17 @@ class GradientReducer(Rounds):
         if gradient is not None and bring != _native.Bring.gradient:
             gradient = None
         if gradient is not None:
-            self._check(slot, gradient)
+            slot.check(gradient)
         name = self.state.name_of(slot.number)
-        kind = self.state.units.kind(slot.number)
-        if self.state.units.travels_dense(kind):
+        kind = self.units.kind(slot.number)
+        if self.units.travels_dense(kind):
             assert slot.place is not None
-            if gradient is not None:
-                self._put_in_place(slot, gradient)
+            if gradient is not None and gradient is not slot.place:
+                slot.put_in_place(gradient, not self.state.overlaps, kind == DENSE)
             return self._dense(slot, slot.place, name, gradient is None)
         if gradient is not None and gradient.layout != torch.sparse_coo:
             gradient = gradient.to_sparse(kind)
         return SparseTransfer(gradient, slot.parameter, kind, name, self.reduction, self.state.failed_with)
-
-    def _put_in_place(self, slot: Slot, gradient: torch.Tensor) -> None:
-        """Brings a gradient to where it is reduced. One that is sparse to the user stays what it is."""
-        place = slot.place
-        if gradient is place or slot.in_place():
-            return
-        assert place is not None
-        if (
-            not self.state.overlaps
-            and slot.gpu is None
-            and place.nbytes >= _LARGE
-            and _is_laid_out_as(gradient, place)
-        ):
-            _job.runtime().copy_for_later(place.data_ptr(), gradient.data_ptr(), place.nbytes)
-        else:
-            whole = gradient.detach() if gradient.requires_grad else gradient
-            place.copy_(whole if whole.layout == torch.strided else whole.to_dense())
-        if self.state.units.kind(slot.number) == DENSE:
-            slot.parameter.grad = place
 
     def _dense(self, slot: Slot, place: torch.Tensor, name: str, absent: bool) -> Transfer:
         """A transfer of the slot's place; the same object for the same name, since that takes a while to
@@ -271,20 +237,6 @@ class GradientReducer(Rounds):
         if made is None:
             made = slot.made[key] = DenseTransfer(place, name, self.reduction, absent, self.check_finite)
         return made
-
-    @staticmethod
-    def _check(slot: Slot, gradient: torch.Tensor) -> None:
-        if (
-            gradient.device != slot.device
-            or gradient.dtype != slot.like.dtype
-            or gradient.shape != slot.like.shape
-        ):
-            raise HoraArgumentError(
-                f"'{slot.name}': the gradient is {gradient.dtype} {list(gradient.shape)} on "
-                f"{gradient.device}, the parameter was {slot.like.dtype} "
-                f"{list(slot.like.shape)} on {slot.device} when its DistributedOptimizer was made; make that "
-                "after converting the model"
-            )
 
     def _settle(self, parameter: int) -> None:
         slot = self.slots[parameter]
@@ -303,7 +255,7 @@ class GradientReducer(Rounds):
             return
         if then == _native.Settle.take:
             base = None
-        kind = self.state.units.kind(parameter)
+        kind = self.units.kind(parameter)
         if kind == DENSE:
             slot.parameter.grad = reduced
             if base is not None:
@@ -349,11 +301,5 @@ class GradientReducer(Rounds):
     def end_step(self) -> None:
         """Gradients that nobody writes to from now on have been reduced."""
         super().end_step()
-        for slot in self.slots:
-            slot.end_step()
-
-    def forget(self) -> None:
-        """No gradient is a reduced one any more."""
-        super().forget()
         for slot in self.slots:
             slot.end_step()

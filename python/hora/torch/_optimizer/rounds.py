@@ -7,7 +7,6 @@ import functools
 import threading
 import time
 import weakref
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -25,8 +24,10 @@ _MOMENT = 1e-4  # seconds between two looks at several rounds that cannot be wai
 _Item = TypeVar("_Item")
 
 
-class Rounds(ABC):
+class Rounds:
     """Rounds of communication: all ranks make equally many, whichever parameters each of them uses.
+
+    This class by itself only counts them. That is enough on a rank that has nobody to reduce with.
 
     A pass of backward() that is to communicate is one round; all ranks have come to its end when backward()
     returns. `synchronize` makes the round that is owed after passes that only accumulate, or if this rank's
@@ -45,13 +46,12 @@ class Rounds(ABC):
         self.optimizer = weakref.ref(optimizer)
         self.label = _job.object_name("gradient", process_set.process_set_id)
         self.state = _native.ReducerState(self.label, passes, sparse_as_dense)
+        self.units = self.state.units
         watch_passes(self)
 
-    @abstractmethod
     def carry_out(self, action: _native.Action, making: _native.Round) -> None:
-        """Takes one step of a round; the same one again after Ctrl-C."""
+        """Takes one step of a round; the same one again after Ctrl-C. There is nothing to do here."""
 
-    @abstractmethod
     def check(self) -> None:
         """Raises HoraArgumentError if this optimizer cannot make a round."""
 
@@ -72,15 +72,6 @@ class Rounds(ABC):
         """A hook has run in autograd's pass of this number."""
         if self.state.begin(task, _job.runtime().can_overlap):
             _Pass.of(task).entered.append(self)
-
-    def fail_pass(self, why: str) -> None:
-        """backward() has failed on this rank; the other ranks do not know yet."""
-        self.state.fail(why)
-
-    @property
-    def due(self) -> bool:
-        """Whether the other ranks wait for the round of a pass that has failed."""
-        return self.state.is_due
 
     @staticmethod
     def make_up(several: list[Rounds]) -> None:
@@ -112,6 +103,7 @@ class Rounds(ABC):
         """Nothing of what was reduced counts any more: gradients are about to be cleared."""
         self.finish()
         self.state.forget()
+        self.end_step()
 
     def gradients_finite(self) -> bool:
         """Whether no gradient has an element that is infinite or not a number."""

@@ -16,6 +16,7 @@ from hora.torch._ops import devices
 from hora.torch._optimizer.transfers import Transfer
 
 _LINE = 64
+_LARGE = 64 * 1024  # bytes of a gradient for whose copy caches matter
 
 UNKNOWN = (
     _native.UNKNOWN_KIND
@@ -86,9 +87,44 @@ class Slot:
         gradient = self.parameter.grad
         self.base = gradient.clone() if gradient is not None and self.in_place() else gradient
 
+    def check(self, gradient: torch.Tensor) -> None:
+        """Raises HoraArgumentError if the gradient cannot lie as the parameter did."""
+        like = self.like
+        if gradient.device != self.device or gradient.dtype != like.dtype or gradient.shape != like.shape:
+            raise HoraArgumentError(
+                f"'{self.name}': the gradient is {gradient.dtype} {list(gradient.shape)} on "
+                f"{gradient.device}, the parameter was {like.dtype} {list(like.shape)} on {self.device} when "
+                "its DistributedOptimizer was made; make that after converting the model"
+            )
+
+    def put_in_place(self, gradient: torch.Tensor, for_later: bool, is_dense: bool) -> None:
+        """Brings a gradient to where it is reduced. `for_later`: other gradients come before that. Unless it
+        `is_dense` to the user, the user's gradient stays what it is."""
+        if self.in_place():
+            return
+        place = self.place
+        assert place is not None
+        same_bytes = (
+            gradient.layout == torch.strided and gradient.stride() == place.stride() and not gradient.is_neg()
+        )
+        if for_later and self.gpu is None and place.nbytes >= _LARGE and same_bytes:
+            _job.runtime().copy_for_later(place.data_ptr(), gradient.data_ptr(), place.nbytes)
+        else:
+            whole = gradient.detach() if gradient.requires_grad else gradient
+            place.copy_(whole if whole.layout == torch.strided else whole.to_dense())
+        if is_dense:
+            self.parameter.grad = place
+
+    def look_at(self, handles: list[_job.Handle]) -> None:
+        """Notes who will know whether the gradient is finite: what is added to one that was reduced before
+        counts with it."""
+        if self.base is None:
+            self.looked_at, self.unseen = [], None
+        self.looked_at = self.looked_at + handles
+
     def end_step(self) -> None:
         """Gradients from now on belong to the next step."""
-        self.looked_at, self.unseen = [], None
+        self.looked_at, self.unseen, self.base = [], None, None
         gradient = self.parameter.grad
         self.version = 0 if gradient is None else gradient._version
 

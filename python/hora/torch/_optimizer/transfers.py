@@ -4,30 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
 
 import torch
 
 from hora import _job, _native, ops
 from hora._errors import HoraError
 from hora.compression import in_transfer
-from hora.process_sets import number_of
+from hora.process_sets import ProcessSet, number_of
 from hora.torch._ops import devices
 from hora.torch._ops.lending import native_dtype, received
 from hora.torch._ops.reduction import Reduction
-
-
-class Transfer(Protocol):
-    """`entries` are to be submitted, and their handles given to `start`."""
-
-    entries: list[_native.Entry]
-    handles: list[_job.Handle]
-
-    def start(self, handles: Iterator[_native.Handle]) -> None:
-        """Takes those of its entries."""
-
-    def finish(self) -> torch.Tensor | None:
-        """Waits; the reduced tensor, or None if no rank had one. After Ctrl-C it may be called again."""
 
 
 def submit(transfers: list[Transfer]) -> None:
@@ -40,6 +26,25 @@ def submit(transfers: list[Transfer]) -> None:
     )
     for transfer in transfers:
         transfer.start(handles)
+
+
+def start_on_host(
+    tensor: torch.Tensor, name: str, op: _native.ReduceOp, process_set: ProcessSet, failed_with: str
+) -> _native.Handle:
+    """Starts an allreduce in place of a tensor that is not the user's, in the host's memory."""
+    address = tensor.data_ptr()
+    entry = _native.Entry(
+        _native.Operation.allreduce,
+        name,
+        native_dtype(tensor, name),
+        list(tensor.shape),
+        input=address,
+        output=address,
+        op=op,
+        process_set=number_of(process_set, name),
+        failed_with=failed_with,
+    )
+    return _job.runtime().submit(entry).keep(tensor)
 
 
 def _wait(handles: list[_job.Handle]) -> list[_native.Outcome]:
@@ -210,3 +215,8 @@ class SparseTransfer:
         where = devices.on_current_stream(received(indices, torch.int64), self._places[0])
         whole = torch.sparse_coo_tensor(where.t(), rows * (self._reduction.postscale / divisor), self._shape)
         return whole.coalesce().to(self._dtype)
+
+
+# `entries` are to be submitted, and their handles given to `start`. `finish` waits, and returns the reduced
+# tensor, or None if no rank had one. After Ctrl-C it may be called again.
+Transfer = DenseTransfer | SparseTransfer
