@@ -38,7 +38,7 @@ void take_ranges(const std::vector<std::size_t>& begins, bool in_arena, bool acc
 }
 
 TEST(Reducescatter, LeavesEachRankItsRangeWhereverTheInputsLie) {
-  constexpr std::size_t kInSlot = kSlotBytes / sizeof(float);
+  constexpr std::size_t kInSlot = kInlineBytes / sizeof(float);
   for (const std::vector<std::size_t>& begins : {std::vector<std::size_t>{0, 0, 0},
                                                  {0, 5, 5, kInSlot},
                                                  {0, 5, 5, kInSlot + 1},
