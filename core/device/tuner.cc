@@ -13,7 +13,7 @@ constexpr int kWarmUp = 4;  // calls with page faults and cold caches
 constexpr int kTurns = 16;
 constexpr std::size_t kFew = 4;  // calls, from which a cost is known
 // The first calls of a trial find caches as the other way has left them. Trials take an even number of calls:
-// work of two kinds that alternate, such as two batches of each step, keeps its rhythm in the leader's
+// work of two kinds that alternate, such as two batches of each step, keeps its phase in the leader's
 // window.
 constexpr int kUntimed = 2;
 constexpr int kTrial = kUntimed + static_cast<int>(kFew);

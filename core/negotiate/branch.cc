@@ -116,12 +116,12 @@ void Branch::take_steps(TimePoint now) {
        steps_.extract_if([this](const RepeatedStep& other) { return other.arrivals.asked == ranks_; }))
     out_.add(step.ids, step.arrivals, now);
   dissolve(
-      steps_.extract_if([now](const RepeatedStep& step) { return now - step.arrivals.came >= kPatience; }));
+      steps_.extract_if([now](const RepeatedStep& step) { return now - step.arrivals.came >= kMostWait; }));
 }
 
-/// The patience is over for these: those of their ranks that have asked go up.
+/// These have waited for `kMostWait`: the askings of their ranks go up.
 void Branch::tell_old(TimePoint now) {
-  for (; !ages_.empty() && now - ages_.begin()->first >= kPatience; ages_.erase(ages_.begin())) {
+  for (; !ages_.empty() && now - ages_.begin()->first >= kMostWait; ages_.erase(ages_.begin())) {
     if (const auto entry = oldest(); entry != pending_.end()) {
       entry->second.told = true;
       settle(entry);
@@ -133,7 +133,7 @@ TimePoint Branch::next() {
   while (!ages_.empty() && oldest() == pending_.end()) ages_.erase(ages_.begin());
   TimePoint first = steps_.oldest();
   if (!ages_.empty()) first = std::min(first, ages_.begin()->first);
-  return first == TimePoint::max() ? first : first + kPatience;
+  return first == TimePoint::max() ? first : first + kMostWait;
 }
 
 /// The one whose age is the first; none: it has gone since.

@@ -23,11 +23,11 @@ namespace hora {
 /// Ballots of other groups, reports, and the news that a rank leaves or joins go up as they came, at once. So
 /// does everything as long as one of these ranks has left or joined: it asks for nothing more, and the others
 /// would wait for it here. A tensor that some ranks have asked for and others have not goes up after
-/// `kPatience`, and from then on as it comes. So rank 0 knows which ranks are missing. Nothing that a rank
+/// `kMostWait`, and from then on as it comes. So rank 0 knows which ranks are missing. Nothing that a rank
 /// asks for overtakes what it has asked for before and then leaves or joins.
 ///
 /// Nothing goes up twice or never, for this reason. Each asking is in one place, `steps_` or `pending_`,
-/// until it is put into a ballot. It leaves that place when it is complete or the patience is over. A tensor
+/// until it is put into a ballot. It leaves that place when it is complete or its time has passed. A tensor
 /// that fails while it waits here has failed for the ranks that asked for it, and is dropped. So are askings
 /// from before an order was locked, as rank 0 does. Different tensors of one rank may change places. So a
 /// ballot that goes up says that its ranks have heard no more verdicts than had the ranks whose askings still
@@ -37,7 +37,7 @@ namespace hora {
 /// first (Arrivals). *Engine only.*
 class Branch {
  public:
-  static constexpr std::chrono::milliseconds kPatience{50};
+  static constexpr std::chrono::milliseconds kMostWait{50};
 
   /// `ranks`: the subtree. `voter`: of this rank, in the world; it must outlive this.
   Branch(RankSet ranks, const Voter& voter) : ranks_(std::move(ranks)), voter_(voter) {}
@@ -48,7 +48,7 @@ class Branch {
   void add(Ballot ballot, TimePoint now);
   /// The ballots that are to go up now, in this order.
   [[nodiscard]] std::vector<Ballot> take(TimePoint now);
-  /// The time when the patience is over for the oldest tensor that waits here for other ranks; max: there is
+  /// The time when the oldest tensor that waits here for other ranks goes up; max: there is
   /// none. It does not tell of ballots that `take` would give at once.
   [[nodiscard]] TimePoint next();
   /// Drops what a verdict has decided. The voter must have applied this verdict already. A verdict of another

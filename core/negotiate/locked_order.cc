@@ -52,7 +52,7 @@ void LockedOrder::end(std::string why, Lockstep::End end) {
 
 std::optional<LockedOrder::Decided> LockedOrder::step(TimePoint now, bool pressing) {
   if (auto decided = answer(now)) return decided;
-  if (lockstep_ && grows_impatient(now, pressing)) return answer(now);
+  if (lockstep_ && ends_a_long_wait(now, pressing)) return answer(now);
   return std::nullopt;
 }
 
@@ -113,24 +113,24 @@ std::optional<LockedOrder::Decided> LockedOrder::conclude(TimePoint now) {
   return decided;
 }
 
-std::chrono::milliseconds LockedOrder::patience(bool pressing) const {
+std::chrono::milliseconds LockedOrder::longest_wait(bool pressing) const {
   if (vote_->has_answered()) return kLate;
   return pressing ? kPressing : kOutOfOrder;
 }
 
-TimePoint LockedOrder::impatient_at(TimePoint now, bool pressing) {
+TimePoint LockedOrder::wait_ends_at(TimePoint now, bool pressing) {
   if (lockstep_->waiting() == 0 || end_ != Lockstep::End::no) {
     quiet_since_ = {};
     return TimePoint::max();
   }
   if (quiet_since_ == TimePoint{}) quiet_since_ = now;
-  return quiet_since_ + patience(pressing);
+  return quiet_since_ + longest_wait(pressing);
 }
 
 /// Ends the lock if this rank has waited for too long. If it has answered in this round, that answer stands.
-bool LockedOrder::grows_impatient(TimePoint now, bool pressing) {
+bool LockedOrder::ends_a_long_wait(TimePoint now, bool pressing) {
   if (quiet_since_ == TimePoint{} || lockstep_->waiting() == 0 || end_ != Lockstep::End::no ||
-      now < quiet_since_ + patience(pressing))
+      now < quiet_since_ + longest_wait(pressing))
     return false;
   const auto waited = in_milliseconds(now - quiet_since_).count();
   end(vote_->has_answered()

@@ -62,7 +62,7 @@ class LockedOrder {
   [[nodiscard]] bool has_more() const;
   /// The time when this rank has waited for so long that `step` ends the lock; TimePoint::max() if it waits
   /// for nothing. Call it after `step`, while the order is locked.
-  [[nodiscard]] TimePoint impatient_at(TimePoint now, bool pressing);
+  [[nodiscard]] TimePoint wait_ends_at(TimePoint now, bool pressing);
   /// Whether this rank has answered in this round, and waits for the answers of others.
   [[nodiscard]] bool waits_for_others() const { return vote_ != nullptr && vote_->has_answered(); }
   /// Whether all have answered. There must be a vote.
@@ -79,8 +79,8 @@ class LockedOrder {
   [[nodiscard]] bool wants_to_answer() const;
   std::optional<Decided> answer(TimePoint now);
   std::optional<Decided> conclude(TimePoint now);
-  bool grows_impatient(TimePoint now, bool pressing);
-  [[nodiscard]] std::chrono::milliseconds patience(bool pressing) const;
+  bool ends_a_long_wait(TimePoint now, bool pressing);
+  [[nodiscard]] std::chrono::milliseconds longest_wait(bool pressing) const;
   [[nodiscard]] std::vector<int> ranks_that(bool have_answered) const;
 
   int rank_;

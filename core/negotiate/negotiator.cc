@@ -158,7 +158,7 @@ std::vector<Negotiator::Heard> Negotiator::hear(TimePoint now, bool pressing) {
   if (locked_.holds() && heard.empty()) {
     if (auto decided = step_locked(now, pressing)) heard.push_back(*std::move(decided));
   }
-  if (locked_.holds()) next_look_ = std::min(next_look_, locked_.impatient_at(now, pressing));
+  if (locked_.holds()) next_look_ = std::min(next_look_, locked_.wait_ends_at(now, pressing));
   return heard;
 }
 

@@ -14,17 +14,17 @@
 
 namespace hora {
 
-/// Somebody on the way between a guest and a host: passes on what they say, keeps what the guest has said,
-/// and does something to what it says next when told to.
+/// Somebody on the way between an initiator and a responder: passes on what they say, keeps what the
+/// initiator has said, and does something to what it says next when told to.
 class Middleman {
  public:
   enum class Deed { none, flip, repeat, leave_out };
 
-  explicit Middleman(const Address& host)
-      : listener_(listen_at({"127.0.0.1", "0"})), thread_([this, host] { run(host); }) {}
+  explicit Middleman(const Address& responder)
+      : listener_(listen_at({"127.0.0.1", "0"})), thread_([this, responder] { run(responder); }) {}
   ~Middleman() {
     over_ = true;
-    bell_.ring();
+    wake_up_.ring();
     thread_.join();
   }
   Middleman(const Middleman&) = delete;
@@ -42,30 +42,31 @@ class Middleman {
  private:
   void run(const Address& to) {
     if (!comes(listener_)) return;
-    const Descriptor guest(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-    const Descriptor host = begin_connect(to);
-    await_events(host.fd(), POLLOUT, TimePoint::max());
+    const Descriptor initiator(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+    const Descriptor responder = begin_connect(to);
+    await_events(responder.fd(), POLLOUT, TimePoint::max());
     while (!over_) {
-      std::array<pollfd, 3> events{bell_.event(), {guest.fd(), POLLIN, 0}, {host.fd(), POLLIN, 0}};
+      std::array<pollfd, 3> events{
+          wake_up_.event(), {initiator.fd(), POLLIN, 0}, {responder.fd(), POLLIN, 0}};
       ::poll(events.data(), events.size(), -1);
-      if (events[1].revents != 0 && !pass(guest, host, true)) return;
-      if (events[2].revents != 0 && !pass(host, guest, false)) return;
+      if (events[1].revents != 0 && !pass(initiator, responder, true)) return;
+      if (events[2].revents != 0 && !pass(responder, initiator, false)) return;
     }
   }
 
   bool comes(const Descriptor& socket) {
-    std::array<pollfd, 2> events{bell_.event(), {socket.fd(), POLLIN, 0}};
+    std::array<pollfd, 2> events{wake_up_.event(), {socket.fd(), POLLIN, 0}};
     ::poll(events.data(), events.size(), -1);
     return !over_;
   }
 
-  bool pass(const Descriptor& from, const Descriptor& to, bool of_guest) {
+  bool pass(const Descriptor& from, const Descriptor& to, bool of_initiator) {
     Bytes bytes(65536);
     const auto got = ::recv(from.fd(), bytes.data(), bytes.size(), 0);
     if (got <= 0) return false;
     bytes.resize(static_cast<std::size_t>(got));
-    const Deed deed = of_guest ? deed_.exchange(Deed::none) : Deed::none;
-    if (of_guest) {
+    const Deed deed = of_initiator ? deed_.exchange(Deed::none) : Deed::none;
+    if (of_initiator) {
       const std::lock_guard lock(mutex_);
       said_.insert(said_.end(), bytes.begin(), bytes.end());
     }
@@ -80,7 +81,7 @@ class Middleman {
   }
 
   Descriptor listener_;
-  EventFd bell_;
+  EventFd wake_up_;
   std::atomic<bool> over_ = false;
   std::atomic<Deed> deed_ = Deed::none;
   std::mutex mutex_;

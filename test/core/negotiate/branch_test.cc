@@ -98,12 +98,12 @@ TEST_F(Branches, UnequalRequestsGoUpWithTheirRanksWithoutWaiting) {
 TEST_F(Branches, WhatSomeHaveNotAskedForGoesUpAfterAMomentAndThenAsItComes) {
   decide({"a"});
   add(from(RankSet(4, 7), {}, {1}));
-  EXPECT_EQ(branch_.next(), now_ + Branch::kPatience);
-  now_ += Branch::kPatience;
+  EXPECT_EQ(branch_.next(), now_ + Branch::kMostWait);
+  now_ += Branch::kMostWait;
   auto ballots = take();
   ASSERT_EQ(ballots.size(), 1u);
   EXPECT_EQ(ballots.front().ranks, RankSet(4, 7));
-  EXPECT_EQ(ballots.front().age, Branch::kPatience);
+  EXPECT_EQ(ballots.front().age, Branch::kMostWait);
   EXPECT_EQ(branch_.next(), TimePoint::max());
   now_ += milliseconds(5);
   add(from(RankSet(8), {}, {1}));

@@ -127,7 +127,7 @@ TEST_F(ThreeLocked, AnotherTensorEndsItOnAllRanks) {
 TEST_F(ThreeLocked, ARankThatWaitsForLongEndsIt) {
   order(0).ask({tensor("a")});
   EXPECT_THAT(step(0), ElementsAre());
-  const TimePoint end = order(0).impatient_at(now_, false);
+  const TimePoint end = order(0).wait_ends_at(now_, false);
   ASSERT_LT(end, TimePoint::max());
   now_ = end - milliseconds(1);
   EXPECT_FALSE(ends_on_all());
@@ -138,7 +138,7 @@ TEST_F(ThreeLocked, ARankThatWaitsForLongEndsIt) {
 }
 
 TEST_F(ThreeLocked, ARankThatDoesNotAnswerIsMissingWhenTheLockIsToEnd) {
-  EXPECT_EQ(order(0).impatient_at(now_, false), TimePoint::max()) << "it waits for nothing";
+  EXPECT_EQ(order(0).wait_ends_at(now_, false), TimePoint::max()) << "it waits for nothing";
   order(0).end({});
   EXPECT_THAT(step(0), ElementsAre());
   EXPECT_THAT(step(1), ElementsAre());

@@ -103,9 +103,9 @@ TEST_F(ExecutorTest, GivesTheTensorBackWhenItsOutputCannotBeMade) {
 TEST_F(ExecutorTest, GivesTheWholeBatchBackWhenThisRankLacksOneOfIt) {
   std::vector<float> a{1};
   const Handle handle = put("a", a);
-  Request stranger;
-  stranger.name = "b";
-  decisions_.push_back({{}, stranger, {}, true, 1, {}});
+  Request unknown;
+  unknown.name = "b";
+  decisions_.push_back({{}, unknown, {}, true, 1, {}});
   EXPECT_THROW(executor_.carry_out(decisions_, {{0, 1}}, {}), Error);
   EXPECT_TRUE(handle.poll());
 }
@@ -201,9 +201,9 @@ TEST(ExecutorOnAGpu, EndsEveryTensorOnceWhicheverCallTheGpuBreaksIn) {
 }
 
 TEST(ExecutorOnAGpu, SaysWhichTensorThisRankLacks) {
-  Request stranger;
-  stranger.name = "x";
-  const std::vector<Decision> decisions{{{}, stranger, {}, true, 1, {}}};
+  Request unknown;
+  unknown.name = "x";
+  const std::vector<Decision> decisions{{{}, unknown, {}, true, 1, {}}};
   FragileExecutor executor(0);
   EXPECT_EQ(thrown([&] { executor.carry_out(decisions, {{0}}); }).message,
             "'x' was decided, but this rank does not have it");

@@ -28,11 +28,11 @@ TEST(Dialer, FindsRanksAndSaysWhichAreOutOfReach) {
   world.membership.size = 3;
   world.membership.secret[0] = 7;
   world.members = {{0, 10, "a", ""}, {1, 11, "a", ""}, {2, 12, "b", ""}};
-  Descriptor door = listen_at({"127.0.0.1", "0"});
-  const Address here = local_address(door.fd());
+  Descriptor listener = listen_at({"127.0.0.1", "0"});
+  const Address here = local_address(listener.fd());
   const Address nobody = local_address(listen_at({"127.0.0.1", "0"}).fd());  // closed again
   Dialer dialer(world, {}, {{}, {here}, {nobody}});
-  Acceptor acceptor(std::move(door), world.membership.secret, 1);
+  Acceptor acceptor(std::move(listener), world.membership.secret, 1);
   std::vector<Acceptor::Arrival> arrivals;
   EXPECT_EQ(dialer.next(), TimePoint::max());
 
