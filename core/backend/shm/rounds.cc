@@ -19,7 +19,7 @@ std::string describe(const Mailbox& mailbox) {
 }  // namespace
 
 Mailbox& Rounds::open(Call call, std::uint64_t bytes, std::uint64_t detail) {
-  bell_.throw_if_aborted();
+  barrier_.throw_if_aborted();
   ++sequence_;
   Mailbox& own = mailbox(communicator_.place());
   own.sequence = sequence_;
@@ -45,8 +45,8 @@ void Rounds::meet() {
 }
 
 void Rounds::phase() {
-  bell_.arrive();
-  bell_.await_all();
+  barrier_.arrive();
+  barrier_.await_all();
 }
 
 bool Rounds::all_in_arena(std::size_t count,

@@ -18,7 +18,7 @@ enum class Call : std::uint8_t { allreduce = 1, broadcast, allgather, barrier, a
 /// `progress` and `abort`.
 class Rounds {
  public:
-  explicit Rounds(const Communicator& communicator) : communicator_(communicator), bell_(communicator) {}
+  explicit Rounds(const Communicator& communicator) : communicator_(communicator), barrier_(communicator) {}
 
   /// Begins a call: until `meet` this rank's mailbox and inline buffer are its own. All ranks give the same.
   /// Throws the abort.
@@ -28,11 +28,11 @@ class Rounds {
   void meet();
   /// All ranks have got here. Throws Error with the status of an abort.
   void phase();
-  [[nodiscard]] std::uint64_t progress() const noexcept { return bell_.progress(); }
-  void abort(const Status& why) noexcept { bell_.abort(why); }
-  Status cause_of(const Status& own) { return bell_.cause_of(own); }
+  [[nodiscard]] std::uint64_t progress() const noexcept { return barrier_.progress(); }
+  void abort(const Status& why) noexcept { barrier_.abort(why); }
+  Status cause_of(const Status& own) { return barrier_.cause_of(own); }
   /// Whether a phase is expensive, because there are more ranks than cores.
-  [[nodiscard]] bool crowded() const { return bell_.crowded(); }
+  [[nodiscard]] bool crowded() const { return barrier_.crowded(); }
 
   /// Whether the first `count` buffers of these lists in the mailboxes of all ranks lie in the arena.
   [[nodiscard]] bool all_in_arena(
@@ -48,7 +48,7 @@ class Rounds {
 
  private:
   Communicator communicator_;
-  PhaseBarrier bell_;
+  PhaseBarrier barrier_;
   std::uint64_t sequence_ = 0;
 };
 
