@@ -13,19 +13,21 @@
 
 namespace hora {
 
-/// The answer to whether a backend can be used here.
+/// Whether a backend can be used on this machine.
 struct BackendStatus {
   bool available = false;
   std::string text;  ///< a line for a person: what is there, or what is missing
 };
 
-/// A way to move tensors between the CPUs of ranks. HORA_CPU_OPERATIONS chooses one by its name.
+/// A way to move tensors in host memory between ranks. HORA_CPU_OPERATIONS chooses one by its name.
 struct Backend {
   std::string_view name;
-  /// Looks at this machine and build. Neither connects nor starts anything.
+  /// Checks whether this machine and this build have what the backend needs. Makes no connection and starts
+  /// nothing.
   BackendStatus (*look)();
-  /// Makes the collective of a world that has control and members. May add a readiness vote to it. All ranks
-  /// call it. Throws Error(unavailable), Error(invalid_argument), or Error(timeout) at the deadline.
+  /// Makes the collective of all ranks of `world`, which already has its control and its members. May add a
+  /// readiness vote to `world`. All ranks call it. Throws Error(unavailable), Error(invalid_argument), or
+  /// Error(timeout) at the deadline.
   std::unique_ptr<Collective> (*connect)(World& world, const Config& config, TimePoint deadline);
 };
 

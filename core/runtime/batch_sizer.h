@@ -14,20 +14,22 @@
 
 namespace hora {
 
-/// Rank 0's choice of how many bytes travel together, with what it needs to be told, and how the other ranks
-/// hear of it. Does nothing on other ranks, and in a job of one. Refers to its constructor's arguments, which
-/// must outlive it. *Engine only.*
+/// Tunes on rank 0 how many bytes travel together in one batch. The WorkQueue reports how long batches took
+/// (`add`), and the Loop reports the end of each training step (`end_step`). A verdict tells all ranks each
+/// new size. On other ranks, and in a job of one rank, the object does nothing. Refers to its constructor's
+/// arguments, which must outlive it. *Engine only.*
 class BatchSizer {
  public:
-  /// Throws Error(invalid_argument) if the log of the trials (HORA_AUTOTUNE_LOG) cannot be written. The other
-  /// ranks hear that, and fail, too.
+  /// Throws Error(invalid_argument) if the log of the trials (HORA_AUTOTUNE_LOG) cannot be written. The job
+  /// then fails with this error on all ranks.
   BatchSizer(World& world, const Config& config, const Groups& groups, Negotiator& negotiator);
 
-  /// Whether it wants to be told of a batch of this group that begins with such a request.
+  /// Whether a batch of `group` whose first request is `first` is to be reported with `add`. False on all
+  /// ranks but rank 0.
   [[nodiscard]] bool measures(const Request& first, int group) const;
-  /// A batch of so many bytes has taken so long.
+  /// Reports that a batch of this many bytes took `time`. Only for a batch for which `measures` is true.
   void add(std::size_t bytes, Clock::duration time) { sizing_->add(bytes, time); }
-  /// A step of a training has ended.
+  /// Reports that a step of the training has ended at `now`. Announces a new size, if there is one.
   void end_step(TimePoint now);
 
  private:

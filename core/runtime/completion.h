@@ -13,32 +13,36 @@
 
 namespace hora {
 
-/// The part of carrying out a batch that depends on the memory that its tensors lie in: when the batch is
-/// done, and where memory for it comes from. For each batch an Executor calls `make_room`, `begin` and
-/// `complete` once, in this order; the others are called in between. *Engine only.*
+/// The part of carrying out a batch that depends on where its tensors lie: in the host's memory or on a GPU.
+/// A Completion decides when a batch is done, and where the memory for it comes from. For each batch an
+/// Executor calls `make_room`, `begin` and `complete` once, in this order. It calls `stand_in` before
+/// `begin`, and `allocate` and `on_host` after it. If a call fails, `complete` follows at once. *Engine
+/// only.*
 class Completion {
  public:
   virtual ~Completion() = default;
 
-  /// Blocks while too many batches are under way. Throws Error with the status of a failure.
+  /// Blocks while too many batches are under way. Throws Error with the status of a batch that has failed, or
+  /// of an abort.
   virtual void make_room() = 0;
-  /// Orders the work that the lane gets from here on behind the work that makes the inputs.
+  /// Makes the lane's later work wait until the inputs of `items` are ready. The lane's earlier work is not
+  /// affected.
   virtual void begin(const std::vector<BatchItem>& items) = 0;
-  /// Gives the tensors back when the work that the lane has got for them is done. `failure`: not ok: a call
-  /// between `begin` and this one failed with it, and the tensors get it. Throws Error if nothing can tell
-  /// when the work is done; then the tensors have been given back with that status.
+  /// Gives the tensors back to their owners, as soon as the lane's work for them is done. `failure`: ok, or
+  /// the status with which the batch has failed; its tensors then get this status. Throws Error if the end of
+  /// the work cannot be observed. The tensors have then been given back with that status.
   virtual void complete(RunningBatch batch, const Status& failure) = 0;
 
-  /// Memory for a rank that has joined and has no tensor for this request. An allreduce of its elements
-  /// changes nothing for the other ranks.
+  /// Memory for a rank that has joined, and so has no tensor for this request. In an allreduce its elements
+  /// do not change the result.
   [[nodiscard]] virtual std::shared_ptr<std::byte> stand_in(const Request& request) = 0;
-  /// Memory of this shape for the output of an item, which the lane's stream may use.
+  /// Allocates memory of this shape for the output of an item. Work on the lane's stream may use it.
   [[nodiscard]] virtual void* allocate(BatchItem& item, const std::vector<std::int64_t>& shape) = 0;
 
   using HostWork = std::function<void(Collective& host, std::span<const Segment> segments)>;
-  /// Has the host compute on the elements of all segments, of `each` bytes: calls `work` with them, all at
-  /// once or one after the other, in memory that the host can read. Their outputs are complete in the order
-  /// of the lane's stream.
+  /// Lets the host compute on the elements of all segments, of `each` bytes per element. Calls `work` either
+  /// once with all segments, or once for each of them. The segments given to `work` lie in memory that the
+  /// host can read. The outputs are complete in the order of the lane's stream.
   virtual void on_host(std::span<const Segment> segments, std::size_t each, const HostWork& work) = 0;
 };
 

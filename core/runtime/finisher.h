@@ -10,20 +10,24 @@
 
 namespace hora {
 
-/// Gives the tensors of a group's batches back to their owners with their results, and records them. Refers
-/// to its constructor's arguments, which must outlive it. *Engine*, and the completer's thread.
+/// Gives the tensors of one group's batches back to their owners with the results, and records them.
+/// Completions call it: on the engine, and for GPUs on the completer's thread too. Refers to its
+/// constructor's arguments, which must outlive it.
 class Finisher {
  public:
   Finisher(TensorTable& table, Recorder& recorder, Tracer& tracer, int group)
       : table_(table), recorder_(recorder), tracer_(tracer), group_(group) {}
 
-  /// Tells the owners of the tensors that the work was given to a GPU, and is done when that reaches `end`.
+  /// Tells the owners of the tensors that the work is in the queue of a GPU. It is done when the GPU reaches
+  /// `end`.
   void launch(RunningBatch& batch, const std::shared_ptr<Event>& end);
-  /// Gives all tensors back. `status`: not ok: they hold undefined values. `ended`: nothing uses their memory
-  /// any more; false: memory that a GPU may still use is never freed.
+  /// Gives all tensors back. `status`: ok, or the error that each tensor gets, which then holds undefined
+  /// values. `ended`: no device uses the tensors' memory any more. If `ended` is false, memory that a GPU may
+  /// still use is never freed.
   void finish(RunningBatch batch, const Status& status, bool ended);
 
  private:
+  /// `keeps`: the entry and its memory are never freed.
   void give_back(BatchItem item, const RunningBatch& batch, bool keeps);
   void record(const BatchItem& item, const RunningBatch& batch);
 

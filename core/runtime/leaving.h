@@ -12,24 +12,25 @@
 
 namespace hora {
 
-/// How this rank leaves the job: a thread asks for it, and the engine does it step by step. First the
-/// messages that it has sent arrive; then rank 0 hears that it has left. Refers to its constructor's
-/// arguments, which must outlive it. *Engine only*, except `ask` and `asked`.
+/// The steps in which this rank leaves the job. Any thread asks for that with `ask`; then the loop calls
+/// `go_on` in each turn. First, all messages that this rank has sent must arrive. Then this rank stops its
+/// trace and tells rank 0 that it has left. Refers to its constructor's arguments, which must outlive it.
+/// *Engine only*, except `ask` and `asked`.
 class Leaving {
  public:
   Leaving(Messages& messages, Tracing& tracing, Negotiator& negotiator)
       : messages_(messages), tracing_(tracing), negotiator_(negotiator) {}
 
-  /// Asks for it; `reason`: why the job fails, or empty. False: another call came first, and counts.
-  /// Thread-safe.
+  /// Asks this rank to leave. `reason` says why the job fails; it is empty if the rank leaves in order.
+  /// Returns false if a thread has asked before: then only the first `reason` counts. Thread-safe.
   bool ask(const std::string& reason);
-  /// The reason that was given; nothing: no thread has asked. Thread-safe.
+  /// The `reason` of the first `ask`; nothing if no thread has asked. Thread-safe.
   [[nodiscard]] std::optional<std::string> asked() const;
 
-  /// Does the next step, if it can be done.
+  /// Does the next step, if that is possible without waiting. Call it only after `ask` with an empty reason.
   void go_on(TimePoint now);
-  /// Whether rank 0 has been told: tensors that are submitted from now on wait for the end, and get its
-  /// status.
+  /// Whether this rank has told rank 0 that it has left. Later tensors are not negotiated: they stay in the
+  /// TensorTable until the job ends, and get the status of that end.
   [[nodiscard]] bool has_left() const { return left_; }
 
  private:

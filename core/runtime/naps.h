@@ -11,75 +11,81 @@
 
 namespace hora {
 
-/// When an engine's own thread sleeps, and for how long it leaves a little submitted work lying. A thread
-/// that submits many small tensors can go on with that meanwhile, also on the same core, and the tensors are
-/// agreed on together. The thread naps longer where it shares the program's core.
+/// Decides when the engine's own thread sleeps, and for how long a few submitted bytes wait for more. During
+/// such a wait a thread can submit further small tensors, even if both threads share one core. All these
+/// tensors are then negotiated together. Waits are longer if the engine's thread and the program share a
+/// core.
 ///
-/// A *nap* is a sleep that ends when its time is over, as soon as much has gathered, or as soon as something
-/// else rings, such as a control message. One exception: a ring between s1 and s2 is taken for the
-/// submission's, and waits for the nap's end (1 ms at most).
+/// A *nap* is a short sleep with a fixed end. It ends early when many bytes have been submitted, or when the
+/// wake-up rings for another reason, such as a control message. There is one exception. A ring between s1 and
+/// s2 is counted as the ring of the submission, so it waits for the end of the nap (1 ms at most).
 ///
 ///   own thread, napping                         a thread that submits
-///   n1. looks_at_ = the nap's end               s1. the entry, gathered_, submissions_
-///   n2. waits for time, much, or another ring   s2. rings += 1
-///   n3. looks_at_ = 0                           s3. unless it is little, and it is not looks_at_ yet: wakes
+///   n1. looks_at_ = the end of the nap          s1. puts the entry; adds to gathered_ and submissions_
+///   n2. waits for that time, for many bytes,    s2. rings += 1
+///       or for another ring                     s3. wakes the own thread, unless few bytes have gathered
+///   n3. looks_at_ = 0                               and looks_at_ is in the future
 ///   n4. seen = rings; looks for work
 ///
 /// Accesses to `looks_at_`, `submissions_` and the wake-up are seq_cst. `gathered_` and `shares_core_` are
-/// relaxed, as they only decide how long a nap is. No work is slept over: s3 does not wake only if it finds
-/// `looks_at_` as n1 has set it. So s2 comes before n3, and before n4, whose `seen` counts that ring. The
-/// thread therefore finds the entry, or does not sleep for a ring after `seen` before some thread has looked
-/// (see Engine). No thread waits here for another: a nap has an end.
+/// relaxed, because they only decide how long a nap is. No work is missed. If s3 does not wake, it has read
+/// the `looks_at_` that n1 wrote. Then s2 comes before n3, and so before n4, whose `seen` counts that ring.
+/// So either the own thread finds the entry, or another thread looks for work before the own thread sleeps
+/// for a ring after `seen` (see Engine). Every nap has an end, so no thread waits here for another one.
 ///
-/// `submitted` and `gather` are thread-safe; the rest belongs to the thread that has the token, and `rest`,
-/// `nap`, and `take_napped` to the engine's own thread.
+/// `look`, `gather` and `submitted` are thread-safe. `rest`, `nap` and `take_napped` belong to the engine's
+/// own thread. The other functions belong to the thread that has the token.
 class Naps {
  public:
   explicit Naps(WakeUp wake_up) : wake_up_(wake_up) {}
 
-  /// How often it has rung, and how often of those for something that was submitted, or was about to be.
+  /// The number of rings of the wake-up, and how many of them were for submissions. A submission is counted
+  /// before it rings, so the second number may be ahead.
   struct Seen {
     std::uint32_t rings;
     std::uint32_t submissions;
   };
+  /// The numbers at this time.
   [[nodiscard]] Seen look() const;
 
-  /// So many bytes were submitted. Returns how many that are since the last turn began.
+  /// Counts `bytes` that were submitted. Returns the number of bytes submitted since the last turn began.
   std::size_t gather(std::size_t bytes);
-  /// Rings for a submission with which `gathered` bytes have come; wakes the thread unless that can wait.
+  /// Rings the wake-up for a submission. `gathered`: the result of `gather` for it. Wakes the sleeping
+  /// thread, unless the submission can wait for the end of a nap.
   void submitted(std::size_t gathered);
-  /// A turn begins, and takes all that has gathered.
+  /// Sets the count of bytes to 0, because a turn begins and takes all that was submitted.
   void begin_turn() { gathered_.store(0, std::memory_order_relaxed); }
-  /// Whether there is something to do that can wait.
+  /// Whether bytes were submitted, but so few that they can wait.
   [[nodiscard]] bool has_gathered_little() const;
-  /// Whether the own thread shares the program's core; a hint.
+  /// Sets whether the own thread shares its core with the program. This is a hint.
   void share_core(bool shares) { shares_core_.store(shares, std::memory_order_relaxed); }
 
-  /// Sleeps until a ring after `seen`, or the deadline. Naps instead where `may_nap` and something rang since
-  /// it rested before.
+  /// Sleeps until a ring after `seen`, or until the deadline `until`. Naps instead if `may_nap` is true and
+  /// the wake-up has rung since the last `rest`.
   void rest(Seen seen, TimePoint until, bool may_nap);
+  /// Naps: as described above, and not longer than until `until`.
   void nap(Seen seen, TimePoint until);
-  /// Whether it has napped since the last call.
+  /// Whether the own thread has napped since the last call of this function.
   [[nodiscard]] bool take_napped();
 
  private:
-  /// How long little is left lying.
+  /// The limits of a nap.
   struct Limits {
-    std::size_t much;  // bytes that are not left
-    std::chrono::microseconds nap;
+    std::size_t much;               // bytes that end a nap
+    std::chrono::microseconds nap;  // the first nap; each further one in a row is twice as long
     std::chrono::microseconds longest_nap;
   };
-  static const Limits kBeside;
-  static const Limits kInBetween;
+  static const Limits kBeside;     // the own thread has a core of its own
+  static const Limits kInBetween;  // it shares the core of the program
   [[nodiscard]] const Limits& limits() const;
 
   WakeUp wake_up_;
-  std::atomic<Clock::rep> looks_at_{0};   // when the own thread looks by itself; 0: only if it rings
-  std::atomic<std::size_t> gathered_{0};  // bytes submitted since the last turn began; no more than a hint
+  std::atomic<Clock::rep> looks_at_{0};   // when a nap ends; 0: the own thread does not nap
+  std::atomic<std::size_t> gathered_{0};  // bytes submitted since the last turn began; a hint
   std::atomic<bool> shares_core_{false};
-  std::atomic<std::uint32_t> submissions_{0};  // those that ring; counted before that
-  // The own thread's alone.
-  std::uint32_t rested_at_ = 0;  // rings
+  std::atomic<std::uint32_t> submissions_{0};  // counted before they ring
+  // Only the own thread uses these.
+  std::uint32_t rested_at_ = 0;  // the number of rings at the last `rest`
   bool has_napped_ = false;
   std::chrono::microseconds next_nap_{0};
 };

@@ -20,12 +20,12 @@
 
 namespace hora {
 
-/// The loop's part in letting people observe a job. This rank tells rank 0 of its delays, its late messages
-/// and its trace, and rank 0 tells users and the launcher of all ranks. Refers to its constructor's
-/// arguments, which must outlive it. *Engine only*, except `state` and `inquire`.
+/// The loop's part in making the job observable. Each rank reports its delays, its late messages and its
+/// trace to rank 0. Rank 0 reports all ranks to users (log, timeline) and to the launcher. Refers to its
+/// constructor's arguments, which must outlive it. *Engine only*, except `state` and `inquire`.
 class Observation {
  public:
-  /// `wake_up` rings when there is something to tell.
+  /// `wake_up` is rung when `tell` has a new delay, late message or question to handle.
   Observation(World& world, const Config& config, const TensorTable& table, Timeline& timeline,
               Delays& delays, Messages& messages, Negotiator& negotiator, WakeUp& wake_up);
   ~Observation();
@@ -34,27 +34,31 @@ class Observation {
 
   [[nodiscard]] Recorder& recorder() { return recorder_; }
   [[nodiscard]] Tracing& tracing() { return tracing_; }
-  /// How this rank is. Thread-safe.
+  /// The state of this rank, for dumps and answers. Thread-safe.
   [[nodiscard]] const RankState& state() const { return state_; }
 
-  /// Rank 0: notes a question of the launcher's; `tell` answers it. Thread-safe.
+  /// Rank 0: notes that the launcher asks how the job is. `question` is the number of that question, not 0.
+  /// The next `tell` answers it. Thread-safe.
   void inquire(std::uint64_t question);
 
-  /// Tells what is new on this rank. Returns when to call again, at the latest.
+  /// Reports to rank 0 what has changed on this rank. Rank 0 also answers the launcher's question. Returns
+  /// the latest time for the next call.
   TimePoint tell(TimePoint now);
-  /// Answers rank 0's inquiry in a verdict.
+  /// Reports the account of this rank to rank 0, which has asked for it in a verdict (`Verdict::inquiry`).
   void answer_inquiry() { negotiator_.report(Report::account, encode(state_.account())); }
-  /// Takes the reports that came with what this rank has just heard. Rank 0 warns of what has waited for
-  /// long. Returns when to call again, at the latest.
+  /// Handles the reports that came with the last `Negotiator::hear`. Rank 0 also warns of tensors and
+  /// messages that have waited for long. Returns the latest time for the next call.
   TimePoint hear(TimePoint now);
-  /// Logs why a lock has ended, if one has, and sends the trace, if it is long.
+  /// Ends a turn of the loop. Logs why a locked order has ended, if one has. Sends the trace, if it is long
+  /// or old.
   void end_turn();
-  /// Rank 0: a step of a training has ended.
+  /// Rank 0: notes that a step of the training has ended at `now`.
   void end_step(const TrainingStep& step, TimePoint now) { job_.end_step(step, now); }
 
-  /// The job has failed for this reason, and these tensors were under way: leaves a dump.
+  /// Writes a dump, because the job has failed with the status `why`. `pending`: the tensors under way.
   void tell_of_failure(const Status& why, const std::vector<Loan>& pending) const;
-  /// The job has ended: there is no more to trace. `failed`: other ranks send no more of their trace.
+  /// Ends the trace, because the job has ended. `failed`: it has ended with an error, so rank 0 waits for no
+  /// more traces of other ranks.
   void finish(bool failed);
 
  private:

@@ -9,15 +9,20 @@
 
 namespace hora {
 
-/// Carries out decisions to add or to remove a process set, on all ranks alike. Refers to its constructor's
-/// arguments, which must outlive it. *Engine only.*
+/// Carries out the decisions that add or remove a process set. Every rank does so at the same point in the
+/// order of decisions. In both functions `decided` is the time when the decision was heard. Refers to its
+/// constructor's arguments, which must outlive it. *Engine only.*
 class ProcessSetChanges {
  public:
   ProcessSetChanges(ProcessSets& sets, Groups& groups, TensorTable& table, Negotiator& negotiator)
       : sets_(sets), groups_(groups), table_(table), negotiator_(negotiator) {}
 
+  /// Adds the process set of the decision's ranks, and completes the request with the number of the set. The
+  /// request fails with Code::mismatch if these ranks have a set already.
   void add(const Decision& decision, TimePoint decided);
-  /// Waits until all members have ended their operations in the set. Tensors of it that wait get an error.
+  /// Removes the process set of the decision's ranks. First blocks in a barrier of the world, until all
+  /// members have ended their operations in the set. Tensors that still wait in the set end with an error.
+  /// The request fails with Code::mismatch if the set is gone already.
   void remove(const Decision& decision, TimePoint decided);
 
  private:

@@ -17,8 +17,10 @@
 
 namespace hora {
 
-/// The verdicts that this rank has heard, in their order, and how they are carried out: batch by batch, on
-/// the executor of their group. Refers to its constructor's arguments, which must outlive it. *Engine only.*
+/// The queue of verdicts that this rank has heard and not yet carried out. The Loop adds verdicts, and calls
+/// `carry_out_next` once in each turn. Verdicts are carried out in their order, one batch at a time, by the
+/// Executor of their group. A verdict may also change process sets, the batch size or the trace. Refers to
+/// its constructor's arguments, which must outlive it. *Engine only.*
 class WorkQueue {
  public:
   WorkQueue(Groups& groups, ProcessSetChanges& changes, BatchSizer& sizer, Tracing& tracing,
@@ -26,17 +28,20 @@ class WorkQueue {
       : groups_(groups), changes_(changes), sizer_(sizer), tracing_(tracing), watchdog_(watchdog) {}
 
   [[nodiscard]] bool empty() const { return work_.empty(); }
+  /// Appends a verdict. The time of this call counts as the time when its decisions were heard.
   void add(Negotiator::Heard heard);
-  /// Carries out the next batch, if there is one; whether the job has ended. Throws Error if the job fails.
+  /// Carries out the next batch of the oldest verdict, or all of that verdict if it has no batch. Does
+  /// nothing if the queue is empty. Returns true after the verdict that ends the job. Throws Error if the job
+  /// fails.
   bool carry_out_next();
 
  private:
-  /// A verdict that is being carried out.
+  /// A verdict, and how far it has been carried out.
   struct Work {
     Negotiator::Heard heard;
-    TimePoint decided;
+    TimePoint decided;  // when the verdict was heard
     std::vector<Batch> batches = {};
-    std::size_t next = 0;  // of the batches
+    std::size_t next = 0;  // the index of the next batch
   };
   void carry_out_next(Executor& host, Work& work);
   void carry_out(Executor& host, std::span<const Decision> decisions, const Batch& batch, TimePoint decided);
