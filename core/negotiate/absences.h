@@ -5,8 +5,8 @@
 
 namespace hora {
 
-/// The members of a group that ask for nothing more: those that have joined, and those that have left. It
-/// says for each tensor whether the group still waits for a member. Members are called by their places.
+/// The members of a group that ask for nothing more: those that have joined, and those that have left. The
+/// Coordinator finds out here whether a tensor still waits for a member. Members are named by their places.
 ///
 /// A member that has joined takes part in operations without asking for them, until all have joined. A member
 /// that has left takes part in nothing, so a tensor that it never asked for can only fail. A join itself
@@ -15,26 +15,28 @@ class Absences {
  public:
   explicit Absences(RankSet everybody) : everybody_(std::move(everybody)) {}
 
-  /// These members have joined with this request. Of several calls the last one is the last to join.
+  /// Notes that these members have joined with this request. The members of the last call count as the last
+  /// to join.
   void join(const RankSet& places, const Request& request);
-  /// All have joined, or the join has failed: all members ask again.
+  /// Ends the join, because all members have joined or the join has failed. All members then ask for tensors
+  /// again.
   void end_join() { joined_ = {}; }
-  /// These members have left.
+  /// Notes that these members have left.
   void leave(const RankSet& places) { left_.add(places); }
 
   [[nodiscard]] bool any_joined() const { return !joined_.empty(); }
   [[nodiscard]] int last_joined() const { return last_joined_; }
-  /// Whether an average is divided by the number of all members, also of those that have joined. The last
-  /// request to join says so.
+  /// Whether an average is divided by the number of all members, including those that have joined. The last
+  /// request to join decides this.
   [[nodiscard]] bool divide_by_initial_size() const { return divide_by_initial_size_; }
   [[nodiscard]] bool any_left() const { return !left_.empty(); }
   [[nodiscard]] bool any_left(const RankSet& places) const { return left_.intersects(places); }
   [[nodiscard]] bool all_left() const { return left_ == everybody_; }
 
-  /// Whether the group waits for no other member, when the members `asked` have asked for a tensor. `joins`:
-  /// the tensor is a join.
+  /// Whether a tensor waits for no further member. `asked`: the members that have asked for the tensor.
+  /// `joins`: the tensor is a join.
   [[nodiscard]] bool complete(const RankSet& asked, bool joins) const;
-  /// The members that have left without asking for a tensor that only the members `asked` have asked for.
+  /// The members that have left without asking for a tensor. `asked`: the members that have asked for it.
   [[nodiscard]] RankSet left_without(const RankSet& asked) const { return left_.without(asked); }
 
  private:

@@ -10,34 +10,37 @@
 
 namespace hora {
 
-/// Ranks of a subtree that ask for something together. Refers to the ballot that they ask with.
+/// The ranks of a subtree that ask for something by one ballot, and the times when they did. Refers to that
+/// ballot.
 struct Arrival {
   const RankSet& ranks;
   std::uint64_t heard;            ///< as in Ballot
-  TimePoint since;                ///< the first of them asked
-  TimePoint came;                 ///< the ballot came
+  TimePoint since;                ///< when the first of them asked
+  TimePoint came;                 ///< when the ballot came
   const std::vector<Late>& late;  ///< as in Ballot
 };
 
-/// The ranks of a subtree that have asked for one thing, and how late they were. A value.
+/// All ranks of a subtree that have asked for one thing so far, and how late they were: the sum of several
+/// arrivals. A value.
 struct Arrivals {
-  /// Less than that is not worth a note of lateness.
+  /// Ranks that are late by less than this are not noted in `late`.
   static constexpr std::chrono::milliseconds kNotable{1};
 
   RankSet asked;
-  std::uint64_t heard = 0;  ///< of all ballots, the fewest
-  TimePoint since;          ///< the first of them asked
-  TimePoint came;           ///< the first ballot came
-  std::vector<Late> late;   ///< behind the first, as in Ballot
+  std::uint64_t heard = 0;  ///< the smallest Ballot::heard of all ballots
+  TimePoint since;          ///< when the first of them asked
+  TimePoint came;           ///< when the first ballot came
+  std::vector<Late> late;   ///< how much later than the first the others asked, as in Ballot
 
   Arrivals() = default;
   explicit Arrivals(const Arrival& first)
       : asked(first.ranks), heard(first.heard), since(first.since), came(first.came), late(first.late) {}
+  /// Adds the ranks of a further ballot.
   void add(const Arrival& arrival);
 };
 
-/// Adds ranks that were late. A long list loses the ranks that were least late, because a ballot names only
-/// some.
+/// Adds `ranks`, which were late by `behind`, to a list of late ranks. If the list gets long, the least late
+/// ranks are removed from it, because a ballot names only some ranks.
 void add_late(std::vector<Late>& late, const RankSet& ranks, Clock::duration behind);
 
 }  // namespace hora

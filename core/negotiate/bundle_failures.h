@@ -9,14 +9,15 @@
 
 namespace hora {
 
-/// The bundles (groups of tensors that users submit together) of which a tensor has failed. All tensors of
-/// such a bundle fail, as users expect all results of a bundle or none. *Engine only.*
+/// The bundles (groups of tensors that users submit together) in which a tensor has failed. All tensors of
+/// such a bundle fail, because users expect all results of a bundle or none. *Engine only.*
 class BundleFailures {
  public:
-  /// A tensor has failed. Does nothing if it belongs to no bundle. The first failure of a bundle is the one
-  /// that is reported.
+  /// Notes that a tensor of this bundle has failed with the error `why`. Does nothing if the tensor belongs
+  /// to no bundle (an empty name). Only the first failure of a bundle is reported.
   void add(const std::string& bundle, const std::string& why);
-  /// The decision that fails this request for its bundle; nothing if no tensor of its bundle has failed.
+  /// The decision by which a request fails together with its bundle; nothing if no tensor of the bundle has
+  /// failed.
   [[nodiscard]] std::optional<Decision> decision_for(const Request& request) const;
   [[nodiscard]] bool empty() const { return why_.empty(); }
 

@@ -11,27 +11,28 @@
 
 namespace hora {
 
-/// Says when rank 0 locks the order of a group's decisions: after enough equal steps (SteadyState), if
-/// nothing is under way that does not belong to a step. While the order is locked, ranks send no ballots
-/// (LockedOrder).
+/// Decides when rank 0 locks the order of a group's decisions: after enough equal steps (SteadyState), if
+/// every pending tensor belongs to these steps. While the order is locked, ranks send no ballots
+/// (LockedOrder). The Coordinator of the group asks it for each verdict.
 ///
-/// A rank may send ballots before it hears of the lock. They come too late: each rank knows itself what it
-/// has asked for, and asks again when the lock ends. *Engine only.*
+/// A rank may send ballots before it hears of the lock. Rank 0 drops these ballots as too late. That loses
+/// nothing: each rank knows what it has asked for, and asks again when the lock ends. *Engine only.*
 class LockPolicy {
  public:
   /// `allowed`: whether the order may be locked at all.
   explicit LockPolicy(bool allowed) : allowed_(allowed) {}
 
-  /// Looks at the verdict that goes out next. Adds a lock to it if that is possible, and returns whether it
-  /// has done so. Then nothing is pending any more. `numbered` has counted this verdict.
+  /// Adds a lock to the verdict that is sent next, if a lock is possible. Returns whether it has done so; the
+  /// caller then drops all pending tensors. `numbered` must have counted this verdict already.
   bool lock(Verdict& verdict, const PendingTensors& pending, const NumberedRequests& numbered,
             const Absences& absences);
-  /// Whether a ballot is too late, whose sender has heard this number of verdicts.
+  /// Whether a ballot is too late, because its sender had not heard of the last lock. `heard`: how many
+  /// verdicts the sender had heard.
   [[nodiscard]] bool is_too_late(std::uint64_t heard) const { return heard < locked_by_; }
-  /// Another group decides something, which a lock of this group's order would not cover.
+  /// Notes that another group decides something, which a lock of this group's order does not cover.
   void disturb() { steady_state_.disturb(); }
-  /// The lock has ended after so many decisions. `dear`: the ranks stood still for long before it ended,
-  /// compared with how long it held.
+  /// Notes that the lock has ended after so many decisions. `dear`: the lock cost more than it saved. The
+  /// ranks waited for long before it ended, compared with how long it held.
   void end(std::uint64_t decisions, bool dear) { steady_state_.end_lock(decisions, dear); }
 
  private:

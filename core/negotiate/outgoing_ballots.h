@@ -11,21 +11,22 @@
 
 namespace hora {
 
-/// The ballots in which requests of a subtree go up to rank 0. Requests of the same ranks and about the same
-/// age go up in one ballot. *Engine only.*
+/// The ballots in which a Branch sends the requests of its subtree up to rank 0. Requests of the same ranks
+/// and of about the same age share one ballot. *Engine only.*
 class OutgoingBallots {
  public:
-  /// These ranks ask at `now` for what the arrivals are about.
+  /// Adds the request of the ranks `asking.who`. `arrivals`: when these ranks asked for it, and how late they
+  /// were. `now`: the present time, from which the age of the ballot follows.
   void add(const Asking& asking, const Arrivals& arrivals, TimePoint now);
-  /// All ranks of the arrivals repeat these decisions.
+  /// Adds requests for these repeated decisions, by all ranks of the arrivals.
   void add(const std::vector<DecisionId>& repeats, const Arrivals& arrivals, TimePoint now);
-  /// A finished ballot, which goes up as it is after all that were finished before.
+  /// Adds a finished ballot. It goes up unchanged, after all ballots that were finished before.
   void pass(Ballot ballot) { finished_.push_back(std::move(ballot)); }
-  /// Whether requests were added and are in no finished ballot.
+  /// Whether requests were added that are in no finished ballot yet.
   [[nodiscard]] bool has_unfinished() const { return !unfinished_.empty(); }
-  /// Finishes all ballots. They say that their ranks have heard no more verdicts than `most_heard`.
+  /// Finishes all ballots. No ballot then says that its ranks have heard more verdicts than `most_heard`.
   void finish(std::uint64_t most_heard);
-  /// The finished ballots, in this order; once.
+  /// Removes and returns the finished ballots, in the order in which they were finished.
   [[nodiscard]] std::vector<Ballot> take() { return std::exchange(finished_, {}); }
   /// Drops everything.
   void clear();

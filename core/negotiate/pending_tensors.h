@@ -12,21 +12,21 @@
 
 namespace hora {
 
-/// The names of tensors, ordered by the times when they were first asked for.
+/// The names of tensors, ordered by the times when a member first asked for them.
 using NamesByAge = std::list<std::pair<TimePoint, std::string>>;
 
-/// The requests that members have made under one name. A value.
+/// The requests that members of a group have made under one name, while the tensor is not decided. A value.
 struct PendingTensor {
   std::vector<Asking> askings;
-  RankSet asked;       ///< the places of all that have asked
-  bool joins = false;  ///< it is a join
-  bool ready = false;  ///< it will be decided with the next verdict
-  TimePoint since;     ///< the first member asked
-  NamesByAge::iterator age;
+  RankSet asked;             ///< the places of all members that have asked
+  bool joins = false;        ///< the tensor is a join
+  bool ready = false;        ///< the next verdict decides the tensor
+  TimePoint since;           ///< when the first member asked
+  NamesByAge::iterator age;  ///< its position in the order of ages
 };
 
-/// The tensors of a group that some members have asked for, by name, and in the order of their ages.
-/// *Engine only.*
+/// The tensors of a group that some members have asked for and that are not decided: by name, and in the
+/// order of their ages. Each Coordinator has one. *Engine only.*
 class PendingTensors {
  public:
   using ByName = std::unordered_map<std::string, PendingTensor>;
@@ -34,11 +34,13 @@ class PendingTensors {
 
   struct Found {
     Entry entry;
-    /// Positive: the tensor was first asked for so long before. Negative: members that were added before had
-    /// asked so much later, and `PendingTensor::since` has been corrected. 0 for a new tensor.
+    /// How much later these members asked than the first member. 0 for a new tensor. Negative if these
+    /// members asked first, although others were added before; `PendingTensor::since` has then been
+    /// corrected.
     Clock::duration behind{};
   };
-  /// The tensor of this name, for which members have asked at `since`. The caller adds these members to it.
+  /// Finds the tensor of this name, or adds it. `since`: when the members that the caller adds next have
+  /// asked for it.
   Found find_or_add(const std::string& name, TimePoint since);
   /// The tensor of this name; `end()` if there is none.
   [[nodiscard]] Entry find(const std::string& name) { return by_name_.find(name); }
@@ -46,9 +48,9 @@ class PendingTensors {
   /// The tensor of this name, which must be pending.
   [[nodiscard]] const PendingTensor& at(const std::string& name) const { return by_name_.at(name); }
   [[nodiscard]] const ByName& by_name() const { return by_name_; }
-  /// The oldest first.
+  /// The names of all tensors, the oldest tensor first.
   [[nodiscard]] const NamesByAge& by_age() const { return ages_; }
-  /// The time when the oldest was first asked for; TimePoint::max() if nothing is pending.
+  /// The time when a member first asked for the oldest tensor; TimePoint::max() if nothing is pending.
   [[nodiscard]] TimePoint oldest() const { return ages_.empty() ? TimePoint::max() : ages_.front().first; }
   [[nodiscard]] bool empty() const { return by_name_.empty(); }
   void erase(Entry entry);

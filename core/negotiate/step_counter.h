@@ -10,28 +10,30 @@
 
 namespace hora {
 
-/// A step of a training in which every step makes the same decisions again. A value.
+/// A step of a training that repeats the same decisions in every step. A value.
 struct TrainingStep {
-  std::uint64_t number = 0;  ///< the first is 1, and nothing is known about it
+  std::uint64_t number = 0;  ///< the first step is 1
   std::vector<Clock::duration>
-      behind;  ///< by place: the longest time for which others waited for this member
+      behind;  ///< by place: the longest time for which other members waited for this one
 };
 
-/// Counts the steps of a training, and measures in each step how late each member of the group is.
+/// Counts the steps of a training, and measures in each step how late each member of the group is. Each
+/// Coordinator has one.
 ///
-/// Users do not say where a step ends. So the first decision that is repeated marks the steps: each time it
-/// is made again, a step has ended. When the schedule forgets this decision, the next repeated one replaces
-/// it. *Engine only.*
+/// Users do not tell Hora where a step ends. So the first decision that is repeated marks the steps: each
+/// time it is made again, a step has ended. When the schedule forgets this decision, the next repeated one
+/// replaces it. *Engine only.*
 class StepCounter {
  public:
   explicit StepCounter(std::size_t places) : behind_(places) {}
 
-  /// Others have waited for the members at `places` for this time. Only the longest time of a step counts.
+  /// Notes that others have waited for the members at `places` for this time. Only the longest time of a step
+  /// counts.
   void note_behind(const RankSet& places, Clock::duration time);
-  /// The same for all members, by place.
+  /// The same for all members. `times` is by place.
   void note_behind(const std::vector<Clock::duration>& times);
-  /// The decision `repeated` was made again, for the time number `times`. The schedule has all known
-  /// decisions.
+  /// Notes that the decision `repeated` was made again, and has been made `times` times. `schedule`: all
+  /// known decisions.
   void count(DecisionId repeated, std::uint64_t times, const Schedule& schedule);
   /// The steps that have ended since the last call.
   std::vector<TrainingStep> take_ended() { return std::exchange(ended_, {}); }

@@ -13,11 +13,12 @@ namespace hora {
 struct WaitingTensor {
   std::string name;
   std::string what;  ///< "allreduce float32[3,4]"
-  /// The step of a training in which the tensor waits; the first step is 1. 0: no step had the tensor before.
+  /// The number of the training step in which the tensor waits; the first step is 1. 0: no earlier step had
+  /// this tensor.
   std::uint64_t step = 0;
-  TimePoint since;           ///< the first rank asked
-  std::vector<int> asked;    ///< ranks
-  std::vector<int> missing;  ///< ranks
+  TimePoint since;           ///< when the first rank asked
+  std::vector<int> asked;    ///< the ranks that have asked
+  std::vector<int> missing;  ///< the ranks that have not
   std::string ranks;         ///< the ranks of its process set, as messages name them; empty: all ranks
 };
 
