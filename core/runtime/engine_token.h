@@ -18,12 +18,12 @@ namespace hora {
 ///   h3. may take the token, and gives it back   f3. waits until helping_ is 0
 ///   h4. helping_ -= 1; notifies if not allowed_
 ///
-/// All accesses are seq_cst. In their single order, either h1 comes before f3, which then waits for this
-/// helper, or f1 comes before h2, and the helper goes to h4. So after f3 no helper has the token or can take
-/// it. The wait ends for three reasons. A helper looks at `allowed_` after each turn. A helper sleeps only on
-/// the wake-up that f2 rings. A turn can end without the thread that forbids help, which must not be inside a
-/// turn itself. The notification is not lost. f1 comes before the last look of f3 at `helping_`, so a helper
-/// whose h4 comes after that look finds `allowed_` false.
+/// All accesses are seq_cst. In their single order, one of two cases holds. Either h1 comes before f3, which
+/// then waits for this helper; or f1 comes before h2, and the helper goes to h4. So after f3 no helper has
+/// the token or can take it. The wait ends for three reasons. A helper looks at `allowed_` after each turn. A
+/// helper sleeps only on the wake-up that f2 rings. A turn can end without the thread that forbids help,
+/// which must not be inside a turn itself. The notification is not lost. The last look of f3 at `helping_`
+/// comes after f1. So a helper whose h4 comes after that look finds `allowed_` false.
 ///
 /// Thread-safe.
 class EngineToken {

@@ -30,8 +30,8 @@ namespace hora {
 /// Accesses to `looks_at_`, `submissions_` and the wake-up are seq_cst. `gathered_` and `shares_core_` are
 /// relaxed, because they only decide how long a nap is. No work is missed. If s3 does not wake, it has read
 /// the `looks_at_` that n1 wrote. Then s2 comes before n3, and so before n4, whose `seen` counts that ring.
-/// So either the own thread finds the entry, or another thread looks for work before the own thread sleeps
-/// for a ring after `seen` (see Engine). Every nap has an end, so no thread waits here for another one.
+/// So the entry is found by the own thread, or by another thread before the own thread sleeps for a ring
+/// after `seen` (see Engine). Every nap has an end, so no thread waits here for another one.
 ///
 /// `look`, `gather` and `submitted` are thread-safe. `rest`, `nap` and `take_napped` belong to the engine's
 /// own thread. The other functions belong to the thread that has the token.
