@@ -10,21 +10,22 @@
 
 namespace hora::tcp {
 
-/// The connections that other ranks open to this one for their messages. It accepts them, and reads the
-/// frames that come for the MessageReceiver. Nothing blocks. Not thread-safe: for the I/O thread.
+/// The connections that other ranks open to this rank for their messages. It accepts the connections, and
+/// reads their frames for the MessageReceiver. No function blocks. Not thread-safe: for the I/O thread.
 class IncomingConnections {
  public:
-  /// The most frames of one rank that are read at a time, so that no sender keeps the others waiting.
+  /// The most frames of one rank that one `turn` reads, so no sender keeps the others waiting.
   static constexpr int kMostFrames = 256;
 
-  /// `listener`: where this rank accepts. `receiver` must live longer.
+  /// `listener`: the socket at which this rank accepts connections. `receiver` must outlive this object.
   IncomingConnections(const World& world, const Config& config, Descriptor listener,
                       MessageReceiver& receiver);
 
-  /// The caller waits for these events, or this time, before the next `turn`.
+  /// Adds the events that the caller waits for before the next `turn`.
   void append_to(std::vector<pollfd>& events) const;
+  /// The latest time for the next `turn`.
   [[nodiscard]] TimePoint next() const;
-  /// Does what can be done without waiting. `events`: begin with those of `append_to`, after poll().
+  /// Does what is possible without waiting. `events` begins with the events of `append_to`, after poll().
   void turn(std::span<const pollfd> events);
 
  private:
@@ -32,7 +33,7 @@ class IncomingConnections {
     int rank;
     MessageReader reader;
     DataSocket* socket;     // the receiver owns it
-    bool has_more = false;  // than poll() tells
+    bool has_more = false;  // bytes are left to read, although poll() may not report them
     bool lost = false;
   };
   void read(Source& source);
@@ -46,7 +47,7 @@ class IncomingConnections {
   Acceptor acceptor_;
   MessageReceiver& receiver_;
   std::vector<Source> sources_;
-  TimePoint told_of_shortage_;
+  TimePoint told_of_shortage_;  // when receives last failed because this rank could not accept
 };
 
 }  // namespace hora::tcp

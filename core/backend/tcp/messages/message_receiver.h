@@ -14,13 +14,13 @@
 
 namespace hora::tcp {
 
-/// The messages that this rank receives: each is matched with a receive, or kept until a receive asks for it.
-/// It has a ReceiveChannel from each rank that has connected. TcpMessenger has the protocol of the threads.
-/// Nothing blocks.
+/// Receives the messages for this rank. Each message is matched with a receive, or kept until a receive asks
+/// for it. There is a ReceiveChannel for each rank that has connected. TcpMessenger (tcp_messenger.cc) has
+/// the protocol of the threads. No function blocks.
 class MessageReceiver {
  public:
-  /// This rank, and how many there are. `wake_up`, which must live longer: rings when the I/O thread has to
-  /// call `turn`.
+  /// `rank`: this rank; `ranks`: the number of ranks. `wake_up` must outlive this object; it rings when the
+  /// I/O thread must call `turn`.
   MessageReceiver(int rank, int ranks, const EventFd& wake_up)
       : rank_(rank), ranks_(ranks), wake_up_(wake_up), leavers_(rank, ranks) {}
 
@@ -30,36 +30,43 @@ class MessageReceiver {
   [[nodiscard]] std::optional<Envelope> probe(int source, int tag) const;
   /// Receives a message that this rank sends to itself.
   void send_to_self(const Outgoing& message);
-  /// Drops `told` when all senders know which messages this rank has refused, or cannot be reached.
+  /// Says that this rank leaves the job. Drops `told` when all senders know which messages this rank has
+  /// refused, or cannot be reached. The destructor of `told` tells the caller.
   void leave(const std::shared_ptr<void>& told);
+  /// Ends the receives that only a rank that has left could satisfy.
   void hear_leave(int rank);
-  /// The next `turn` ends all receives that wait.
+  /// Makes the next `turn` end all receives that wait, with the status `why`.
   void abort(const Status& why) noexcept;
 
   // The I/O thread.
 
-  /// A rank has connected. Returns the socket to read from, which stays here; nullptr: it had connected
-  /// before, and this connection is dropped. `cipher`: what the other side opens with.
+  /// Adds the connection of a rank. Returns its socket, to read from; the receiver owns it. Returns nullptr
+  /// if the rank had connected before; this connection is then dropped. `cipher`: seals what this rank writes
+  /// to the socket.
   DataSocket* add(int from, DataSocket socket, Cipher cipher);
-  /// A frame has come. Throws Error(internal) if no rank would send it.
+  /// Handles a frame that has come from a rank. Throws Error(internal) if no correct rank would send the
+  /// frame.
   void hear(int from, const MessageReader::Received& received);
-  /// Where the elements of an announced message go. Throws Error(internal) if nobody has asked for it.
+  /// The memory for the elements of an announced message. Throws Error(internal) if no receive has asked for
+  /// it.
   [[nodiscard]] std::span<std::byte> destination(int from, std::uint64_t number) const;
-  /// Nothing more can be read from there.
+  /// Notes that the connection from this rank is broken. Receives that need it fail a little later
+  /// (ConnectionLoss).
   void lose(int from, const Error& error);
-  /// Ends the receives that may need a rank which has not connected.
+  /// Ends, with the status `why`, the receives that may need a rank that has not connected.
   void fail_unconnected(const Status& why);
 
-  /// The caller waits for these events, or this time, before the next `turn`.
+  /// Adds the events that the caller waits for before the next `turn`.
   void append_to(std::vector<pollfd>& events) const;
+  /// The latest time for the next `turn`.
   [[nodiscard]] TimePoint next() const;
-  /// Does what can be done without waiting. False after `abort`: all has ended.
+  /// Does what is possible without waiting. Returns false after `abort`: all messages have then ended.
   bool turn(TimePoint now);
 
  private:
   /// A message that no receive has asked for yet.
   struct Arrival {
-    std::uint64_t announced = 0;  // its number; 0: it is here
+    std::uint64_t announced = 0;  // the number of its announcement; 0: `elements` has the message
     std::shared_ptr<std::byte> elements;
   };
   struct Peer {
@@ -67,7 +74,7 @@ class MessageReceiver {
     ReceiveChannel channel;
     std::optional<ConnectionLoss> loss;
   };
-  // Under the mutex.
+  // The caller of these holds the mutex.
   void throw_if_aborted() const {
     if (aborted_) throw Error(*aborted_);
   }
@@ -76,7 +83,7 @@ class MessageReceiver {
   void give_credit(const Envelope& envelope, Calls& calls);
   void flush(TimePoint now, Calls& calls);
   void end(Calls& calls);
-  // Without it.
+  // The caller of these does not hold the mutex.
   std::optional<Incoming> claim_own(const Envelope& envelope, std::shared_ptr<std::byte> copy);
   void request(const Envelope& envelope, std::uint64_t number, Incoming wanted);
   void hear_whole(int from, const Envelope& envelope, std::span<const std::byte> elements);
@@ -85,11 +92,11 @@ class MessageReceiver {
   const int ranks_;
   const EventFd& wake_up_;
 
-  mutable std::mutex mutex_;   // for all that follows
+  mutable std::mutex mutex_;   // guards all members below
   std::map<int, Peer> peers_;  // by rank; only grows
   Matching<Arrival> matching_;
   Leavers leavers_;
-  bool leaves_ = false;  // this rank
+  bool leaves_ = false;  // whether this rank has called `leave`
   std::optional<Status> aborted_;
 };
 
