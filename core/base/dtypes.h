@@ -8,8 +8,8 @@ namespace hora {
 /// Whether a dtype is a float of 16 bits. Its elements are summed as float32.
 [[nodiscard]] bool is_half(DType dtype);
 
-/// The dtype in which sums of elements are kept between steps: float32 for a float of 16 bits, else the dtype
-/// itself.
+/// The dtype in which sums of elements are kept between the steps of a reduction. It is float32 for a float
+/// of 16 bits, and otherwise the dtype itself.
 [[nodiscard]] DType sum_dtype(DType dtype);
 
 }  // namespace hora

@@ -10,8 +10,8 @@
 
 namespace hora {
 
-// Types for the elements of each dtype. An element lies in memory as its type does. `number()` gives its
-// value, and `from()` makes an element of a value, by rounding once.
+// Types for the elements of each dtype. Such a type has the same layout in memory as the element. `number()`
+// returns the value of an element, and `from()` makes an element from a value, which it rounds once.
 
 struct Float16 {
   using Number = float;
@@ -27,7 +27,7 @@ struct Bfloat16 {
   static Bfloat16 from(float number) { return {bfloat16_from(number)}; }
 };
 
-/// An element of a type that C++ has.
+/// An element of a dtype that has a C++ type of its own.
 template <typename T>
 struct Plain {
   using Number = T;
@@ -36,7 +36,8 @@ struct Plain {
   static Plain from(T number) { return {number}; }
 };
 
-/// Calls `body` with an element of the type that a dtype has, and returns what it returns.
+/// Calls `body` with an element of the type for this dtype, and returns the result of the call. Throws
+/// Error(internal) for a number that is no dtype.
 template <typename Body>
 decltype(auto) with_element(DType dtype, Body&& body) {
   switch (dtype) {

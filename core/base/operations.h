@@ -8,10 +8,10 @@
 
 namespace hora {
 
-/// The contribution of a rank that has joined to an operation of the other ranks.
+/// The contribution of a rank that has joined, when the other ranks carry out an operation.
 enum class FromJoined : std::uint8_t {
   refused,  ///< the operation fails with an error
-  neutral,  ///< elements that change no result
+  neutral,  ///< elements that do not change the result
   no_rows,  ///< a tensor without rows
 };
 
@@ -20,18 +20,19 @@ struct OperationTraits {
   std::string_view name;   ///< as in MPI
   bool has_tensor = true;  ///< a barrier, or a change of members, has none
   bool reduces = false;    ///< has a ReduceOp and scale factors
-  bool narrows = false;    ///< wide floats may travel as Entry::wire
+  bool narrows = false;    ///< float32 and float64 may travel as Entry::wire
   bool has_root = false;
   bool by_rows = false;       ///< tensors are cut or joined along the first dimension
   bool sizes_output = false;  ///< ranks may bring different numbers of rows; see sizes_its_output
-  bool fuses = false;         ///< several tensors may travel as one
-  bool on_gpu = true;         ///< NCCL can do all of its work
+  bool fuses = false;         ///< several tensors may travel in one batch
+  bool on_gpu = true;         ///< NCCL alone can carry it out
   FromJoined from_joined = FromJoined::refused;
 };
 
+/// The row of an operation.
 [[nodiscard]] const OperationTraits& traits(Operation operation);
 
-/// Whether an operation changes or counts members: join, and those on process sets.
+/// Whether an operation changes or counts the members of a group: join, and the operations on process sets.
 [[nodiscard]] bool concerns_members(Operation operation);
 
 }  // namespace hora

@@ -8,13 +8,14 @@
 
 namespace hora {
 
-/// The allreduce of a hierarchical collective, of segments seen as one tensor. All ranks call it.
+/// The allreduce of a hierarchical collective. The segments are treated as one tensor. All ranks call it.
 ///
-///   within the host   the host's ranks reduce-scatter in their arena: place i has slice i of the host's sum
+///   within the host   the host's ranks reduce-scatter in their arena: place i gets slice i of the host's sum
 ///   across hosts      the i-th ranks of all hosts allreduce slice i
 ///   within the host   the host's ranks allgather the slices
 ///
-/// `packing`: of the one segment, if that is packed; else null. Throws what the collectives throw.
+/// `phases`: the reductions within hosts and across hosts. `packing`: packs and unpacks the only segment,
+/// chunk by chunk; null if no segment needs that. Throws what the collectives throw.
 void allreduce_in_steps(ThreeSteps& steps, std::span<const Segment> segments, const Phases& phases,
                         Packing* packing);
 

@@ -16,51 +16,57 @@
 
 namespace hora {
 
-/// The way in which a hierarchical operation moves data: a step within the host, a step across hosts, and a
-/// step within the host. Has the collectives of this rank for these, and memory for the data between the
-/// steps.
+/// The three steps in which a hierarchical operation moves data: within the host, across hosts, and within
+/// the host again. It has this rank's collectives for the steps, and the memory for the data between them.
+/// The operations of a hierarchical collective call `run`.
 ///
-/// There are as many slices as every host has ranks. There is one where there is little to move, as then time
-/// goes into messages and not into bytes. Operands are taken in the order of the host's collective within a
-/// host, and then by host, as the collective across hosts does it; where a slice or a chunk begins changes
-/// nothing about that.
+/// Data is cut into as many slices as every host has ranks. A small operation has one slice, because its time
+/// goes into messages and not into bytes. Operands are combined first within a host, in the order of the
+/// host's collective, and then across hosts. The borders of slices and chunks do not change this order.
 ///
-/// A large operation goes in chunks, so that all steps are under way at a time. While the worker has chunk k
-/// across, the engine does the third step of chunk k - 1. Then it does the first of chunk k + 1.
+/// A large operation goes in chunks, so that several steps run at the same time. While the worker moves chunk
+/// k across hosts, the engine does the third step of chunk k - 1. Then it does the first step of chunk k + 1.
+/// An operation of one chunk needs no worker: the engine does all its steps.
 ///
-/// Protocol. A rank's engine calls `local` in one order: first(0), first(1), third(0), first(2), third(1)
-/// and so on. The order is the same on all ranks of its host. A rank's worker calls `across` in the order
-/// of the chunks, the same on all hosts. The engine gives the worker chunk k when first(k) has ended here,
-/// and begins third(k) when the worker has brought it. No thread waits in a ring: across(k) of a slice waits
-/// for first(k) on all hosts; third(k) for across(k) of the ranks of its host; first(k) for third(k - 2) and
-/// first(k - 1) of its host. Each waits for what comes earlier in the order first(0), across(0), first(1),
-/// third(0), across(1), first(2), third(1)... of all hosts, whose first one waits for nothing.
+/// Protocol. A rank's engine calls `local` in one order: first(0), first(1), third(0), first(2), third(1) and
+/// so on. The order is the same on all ranks of its host. A rank's worker calls `across` in the order of the
+/// chunks, which is the same on all hosts. The engine gives chunk k to the worker when first(k) has ended
+/// here. It begins third(k) when the worker has ended across(k).
 ///
-/// Rooms for slices alternate: first(k + 2) writes where third(k) has read, which has then ended on all ranks
-/// of the host. Between calls nothing is under way. So `world` and `across`, which may share sockets, are
-/// never used at the same time by one rank, and in one order by all. A call that fails aborts everything, so
-/// that the worker comes back, and waits for it before it gives the caller's memory back.
+/// No threads wait for each other in a cycle. across(k) of a slice waits for first(k) on all hosts. third(k)
+/// waits for across(k) of the ranks of its host. first(k) waits for third(k - 2) and first(k - 1) of its
+/// host. Each step waits only for steps that come earlier in this order of all hosts: first(0), across(0),
+/// first(1), third(0), across(1), first(2), third(1) and so on. The first step waits for nothing.
+///
+/// The buffers for slices (`room`) alternate: first(k + 2) writes where third(k) has read, which has then
+/// ended on all ranks of the host. Nothing is under way between calls. So one rank never uses `world` and
+/// `across`, which may share sockets, at the same time; and all ranks use them in one order. A call with
+/// several chunks that fails aborts all collectives, so that the worker returns. It waits for the worker
+/// before it gives the caller's memory back.
 ///
 /// *Engine only*, except `progress` and `abort`.
 class ThreeSteps {
  public:
-  /// `world`: over all ranks; `local`: over the ranks of this host, in the order of `hosts.here()`. All ranks
-  /// call it.
+  /// `world`: the collective of all ranks. `local`: the collective of this host's ranks, in the order of
+  /// `hosts.here()`. All ranks call it.
   ThreeSteps(std::unique_ptr<Collective> world, std::unique_ptr<Collective> local, Hosts hosts);
 
   [[nodiscard]] const Hosts& hosts() const { return hosts_; }
   [[nodiscard]] Collective& world() { return *world_; }
   [[nodiscard]] Collective& local() { return *local_; }
   [[nodiscard]] const Collective& local() const { return *local_; }
-  /// Over the ranks with this one's place on all hosts. Only if each host has such a rank.
+  /// The collective of the ranks that have this rank's place on their hosts. It exists only if every host has
+  /// such a rank.
   [[nodiscard]] Collective& across() { return *across_; }
 
+  /// The sum of the progress of all collectives. Thread-safe.
   [[nodiscard]] std::uint64_t progress() const noexcept;
+  /// Aborts all collectives. Thread-safe.
   void abort(const Status& why) noexcept;
 
-  /// Carries out all steps of all chunks, each given by its number. A rank whose place some hosts lack has
-  /// nothing to do across hosts. If a step throws, everything is aborted, and nothing is under way when this
-  /// throws.
+  /// Carries out all steps of all chunks. Each of the three functions gets the number of a chunk. A rank has
+  /// nothing to do across hosts if some host has no rank with its place. If a step throws, `run` throws the
+  /// same, and then nothing is under way. With several chunks it has also aborted all collectives.
   template <typename First, typename Across, typename Third>
   void run(const Cut& cut, const First& first, const Across& across, const Third& third) {
     if (cut.chunks() == 1) {
@@ -77,16 +83,17 @@ class ThreeSteps {
     }
   }
 
-  /// The cut of a tensor that is one for all hosts: elements, and bytes of each.
+  /// The cut of a tensor that all hosts have alike. `total`: elements; `each`: bytes of one element.
   [[nodiscard]] Cut cut(std::size_t total, std::size_t each) const;
-  /// The cut of blocks, of which each host has its own.
+  /// The cut of blocks that differ between hosts. `longest`: the elements of the longest block.
   [[nodiscard]] Cut cut_blocks(std::size_t longest, std::size_t each) const;
-  /// The share that each rank of this host has of `length` elements when they are cut into slices: elements
-  /// of `unit`.
+  /// The length of each slice of `length` elements, for each rank of this host, times `unit`. `unit` is 1 for
+  /// lengths in elements, or the size of an element for lengths in bytes.
   [[nodiscard]] std::vector<std::size_t> slices_here(const Cut& cut, std::size_t length,
                                                      std::size_t unit) const;
 
-  /// At least `bytes` of memory that the host's ranks exchange fastest; kept for the next call.
+  /// A buffer of at least `bytes` bytes, in memory that the host's ranks exchange fastest. `which`: its
+  /// number, less than 5. The buffer is kept for the next call.
   std::byte* room(std::size_t which, std::size_t bytes);
 
  private:
@@ -113,9 +120,9 @@ class ThreeSteps {
 
   std::unique_ptr<Collective> world_;
   std::unique_ptr<Collective> local_;
-  std::unique_ptr<Collective> across_;  // null beyond `most_`
+  std::unique_ptr<Collective> across_;  // null if some host has no rank with this place
   Hosts hosts_;
-  std::size_t most_;  // slices
+  std::size_t most_;  // the most slices
   std::array<Room, 5> rooms_;
   Worker worker_;
 };

@@ -7,9 +7,10 @@
 
 namespace hora {
 
-/// The membership with local and cross ranks also where its launcher did not tell them. They follow from the
-/// ranks that have met. The ranks of one host count locally in their order, and hosts in the order of their
-/// first ranks.
+/// Returns the membership with its local and cross ranks and sizes. Values that the launcher has given stay.
+/// The others follow from `members`, which has all ranks of the job. Local ranks count the ranks of one host
+/// in their order. Cross ranks count the hosts that have such a local rank, in the order of their first
+/// ranks.
 [[nodiscard]] Membership settle_host_ranks(Membership membership, const std::vector<Member>& members);
 
 }  // namespace hora

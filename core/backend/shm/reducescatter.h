@@ -12,9 +12,9 @@
 
 namespace hora::shm {
 
-/// One rank's part of a reducescatter: it reads its range of all inputs, and writes only its own output. Few
-/// bytes go through the inline buffers. Others are read where they lie, or travel through the stages if a
-/// rank's input is private and out of reach. *Engine only.*
+/// One rank's part of a reducescatter. It reads its own range from the inputs of all ranks, and writes only
+/// its own output. Few bytes go through the inline buffers. Larger inputs are read in place. They travel
+/// through the stages if an input is private memory that cannot be reached. *Engine only.*
 class Reducescatter {
  public:
   Reducescatter(const Communicator& communicator, Rounds& rounds, RemoteAccess& access, Sums& sums,
@@ -25,7 +25,8 @@ class Reducescatter {
         sums_(sums),
         staged_sums_(staged_sums) {}
 
-  /// `whole.input`: the elements of all ranks. `whole.output` takes elements [begin, end) of the result.
+  /// Reduces elements [begin, end) of the inputs into `whole.output`, which has only these elements.
+  /// `whole.input` has the elements for all ranks.
   void run(const Segment& whole, std::size_t begin, std::size_t end, const Reduction& reduction);
 
  private:
@@ -36,8 +37,8 @@ class Reducescatter {
   RemoteAccess& access_;
   Sums& sums_;
   StagedSums& staged_sums_;
-  std::vector<std::byte> scratch_;   // copies of private memory
-  std::vector<const void*> inputs_;  // of the kernel call at hand, by place
+  std::vector<std::byte> scratch_;   // copies of inputs in private memory
+  std::vector<const void*> inputs_;  // of the present kernel call, by place
 };
 
 }  // namespace hora::shm
