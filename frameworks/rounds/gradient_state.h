@@ -5,51 +5,56 @@ namespace hora::rounds {
 
 /// The contribution of this rank to the reduction of one gradient.
 enum class Bring {
-  nothing,    ///< no gradient: it counts as zeros
-  stand_in,   ///< no gradient, because of `failed_with`: the reduction fails on all ranks
-  set_aside,  ///< no gradient; the present one was reduced before, and becomes the base
-  gradient,   ///< the gradient
+  nothing,    ///< this rank has no gradient; its part counts as zeros
+  stand_in,   ///< a pass failed here (`failed_with`), so the reduction fails on all ranks
+  set_aside,  ///< the gradient was reduced before: it becomes the base, and counts as zeros
+  gradient,   ///< the gradient is reduced
 };
 
-/// The outcome for a gradient whose reduction has ended.
+/// The new value of a gradient when its reduction has ended.
 enum class Settle {
-  leave,  ///< it stays as it is
-  take,   ///< it is the reduced one
-  add,    ///< it is the reduced one plus the base
+  leave,  ///< the gradient is not changed
+  take,   ///< the reduced gradient
+  add,    ///< the reduced gradient plus the base
 };
 
-/// The state of one gradient. Only what is this rank's own is ever reduced. A gradient that is added to after
-/// it was reduced is set aside as the *base*, and the reduced addition is added to that.
+/// The state of one gradient in the rounds of its optimizer. Only what this rank has added itself is reduced,
+/// and only once. If backward() adds to a gradient that was reduced before, that gradient is set aside as the
+/// *base*. The addition is then reduced alone, and its result is added to the base.
 class GradientState {
  public:
-  /// Whether its reduction is under way.
+  /// Whether the reduction of the gradient is under way.
   [[nodiscard]] bool is_pending() const { return pending_; }
-  /// Whether its reduction has ended, and backward() has not added to it since.
+  /// Whether the reduction of the gradient has ended, and backward() has not added to the gradient since.
   [[nodiscard]] bool is_settled() const { return settled_; }
-  /// How often it was submitted since the last step.
+  /// How often the gradient was submitted since the last optimizer step.
   [[nodiscard]] unsigned times_submitted() const { return submitted_; }
 
-  /// backward() is about to add to it. `present`: there is a gradient. `unchanged`: nobody has written to it
-  /// since the last step. Returns whether it is to be set aside, and cleared.
+  /// Notes that backward() is about to add to the gradient. `present`: there is a gradient. `unchanged`:
+  /// nothing has written to it since the last step. Returns whether the adapter must set the gradient aside
+  /// and clear it.
   [[nodiscard]] bool touch(bool present, bool unchanged);
-  /// It is about to be submitted. `failed`: this rank has no gradients.
+  /// Notes that the gradient is about to be submitted, and returns the contribution of this rank. `failed`: a
+  /// pass failed on this rank, so it has no gradients.
   [[nodiscard]] Bring bring(bool present, bool unchanged, bool failed);
+  /// Notes that the gradient was submitted.
   void submitted();
-  /// Its reduction has ended well. `contributed`: a rank had a gradient.
+  /// Notes that the reduction has succeeded. `contributed`: at least one rank had a gradient.
   [[nodiscard]] Settle settled(bool contributed, bool present);
-  /// Its reduction has failed. The base is dropped.
+  /// Notes that the reduction has failed, which drops the base.
   void lost() { pending_ = has_base_ = false; }
 
+  /// Notes that the optimizer has made a step.
   void end_step() { submitted_ = 0; }
-  /// It is about to be cleared.
+  /// Notes that the gradient is about to be cleared.
   void forget() { has_base_ = settled_ = false; }
 
  private:
   [[nodiscard]] bool is_shared(bool present, bool unchanged) const;
 
   bool pending_ = false;
-  bool absent_ = false;    // the reduction under way has nothing from this rank
-  bool has_base_ = false;  // what was reduced before is to be added
+  bool absent_ = false;    // this rank contributes nothing to the reduction under way
+  bool has_base_ = false;  // there is a base, to be added to the result
   bool settled_ = false;
   unsigned submitted_ = 0;
 };

@@ -11,43 +11,46 @@
 
 namespace hora::rounds {
 
-/// One step of a round, for the adapter to carry out.
+/// One action of a round, which the adapter carries out. `Round::next` returns it.
 struct Action {
   enum class Kind : std::uint8_t {
-    adopt,   ///< take in parameters that were added or unfrozen, on all ranks alike
-    submit,  ///< submit `units`, each list together, and tell `submitted` of each; all, also after an error
-    ask,     ///< submit the question for the kinds of `parameters`, and call `asked`
-    look,    ///< call `Round::answered` if `learn` would not wait
+    adopt,   ///< add parameters that are new or were unfrozen, on all ranks alike
+    submit,  ///< submit each list of `units` together, and call `submitted`; go on after an error
+    ask,     ///< start the exchange of the kinds of `parameters` between ranks, and call `asked`
+    look,    ///< call `Round::answered` if that exchange has ended
     pause,   ///< let other threads and ranks work for a moment
-    learn,   ///< wait for the kinds, and call `learn`
-    settle,  ///< wait for `parameters`, and call `settled` or `lost` for each; all, also after an error
-    spoil,   ///< clear all gradients: some are this rank's own, others are reduced
+    learn,   ///< wait for the end of that exchange, and call `learn`
+    settle,  ///< wait for each of `parameters`, and call `settled` or `lost`; go on after an error
+    spoil,   ///< clear all gradients, as only some of them are reduced
   };
 
   Kind kind;
-  std::size_t reducer;  ///< its index in the round
+  std::size_t reducer;  ///< the index of the optimizer in the round
   std::vector<std::vector<int>> units = {};
   std::vector<int> parameters = {};
 };
 
-/// One round of each of several optimizers, at the same time.
+/// One round of each of several optimizers, all at the same time. The adapter calls `next` and carries out
+/// the action, until there is none.
 ///
-/// Another rank's pass may reach the optimizers in another order, or only some of them, and come to the
-/// others later. So everything that needs no answer is submitted for all optimizers first, and none is waited
-/// for while another could go on. No rank waits for one round while another rank waits for a second one.
+/// A pass on another rank may reach the optimizers in another order, or reach only some of them at first. So
+/// everything that needs no answer is submitted first, for all optimizers. No optimizer is waited for while
+/// another one could go on. So no rank waits for one round while another rank waits for a different one.
 ///
-/// Errors of `adopt`, `submit` and `ask` are this rank's own. A unit that is not submitted then is submitted
-/// with the reason, so the round fails on all ranks. A second error leaves it unsubmitted.
+/// Errors of `adopt`, `submit` and `ask` are those of this rank alone. After such an error, the units that
+/// were not submitted are submitted with the reason, so the round fails on all ranks. After a second error
+/// they are not submitted.
 class Round {
  public:
-  /// The states are those of the optimizers, which outlive the round.
+  /// `reducers`: the states of the optimizers, which must outlive the round.
   explicit Round(std::vector<ReducerState*> reducers);
 
-  /// The next action; none if all rounds have ended. After an interruption a new Round has the rest.
+  /// The next action; nothing if all rounds have ended. If the adapter is interrupted, it makes a new Round,
+  /// which has the rest.
   [[nodiscard]] std::optional<Action> next();
-  /// The answer that the last action looked for is there.
+  /// Notes that the exchange that the last action looked at has ended.
   void answered() { last_->answered = true; }
-  /// The last action has failed. `elsewhere`: only because a rank had no gradients.
+  /// Notes that the last action has failed. `elsewhere`: it failed only because a rank had no gradients.
   void failed(const std::string& why, bool elsewhere);
 
  private:
@@ -56,10 +59,10 @@ class Round {
     std::size_t index;
     ReducerState* state;
     Step step = Step::adopt;
-    int failures = 0;          // to submit something
-    bool looked = false;       // for the answer, in this turn
-    bool answered = false;     // by all ranks
-    std::string spoiled = {};  // why gradients are to be cleared
+    int failures = 0;          // of `submit` and `ask`
+    bool looked = false;       // whether `look` was returned in this turn
+    bool answered = false;     // whether the exchange of kinds has ended
+    std::string spoiled = {};  // why gradients must be cleared; empty: they need not be
   };
 
   [[nodiscard]] std::optional<Action> open(Member& member);
@@ -70,8 +73,8 @@ class Round {
   [[nodiscard]] std::optional<Action> spoil(Member& member);
   [[nodiscard]] Action act(Member& member, Action::Kind kind);
 
-  std::vector<Member> members_;  // in the order of their labels
-  Member* last_ = nullptr;       // whose action was returned last
+  std::vector<Member> members_;  // in the order of their labels, the same on all ranks
+  Member* last_ = nullptr;       // the member of the action returned last
   Action::Kind kind_ = Action::Kind::pause;
 };
 

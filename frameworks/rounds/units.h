@@ -7,16 +7,16 @@
 
 namespace hora::rounds {
 
-/// The form of a gradient, the same on all ranks: not known yet, dense, or else the number of its sparse
-/// dimensions.
+/// The *kind* of a gradient, the same on all ranks: kUnknown, kDense, or the number of its sparse dimensions.
 inline constexpr int kUnknown = 0;
 inline constexpr int kDense = 255;
 
-/// The parameters of an optimizer in units, the form of their gradients, and the units that a round has
-/// submitted. A unit is a list of parameters that are reduced together, or not at all.
+/// The parameters of an optimizer in units, the kinds of their gradients, and the units that a round has
+/// submitted. A unit is a list of parameters that are reduced together, or not at all. The ReducerState has
+/// it.
 ///
-/// The ranks tell each other the kind of a gradient at the end of the first round in which any of them has
-/// one. Until then the parameter is no member of its unit, and the unit does not wait for it.
+/// The ranks exchange the kind of a gradient at the end of the first round in which any of them has one.
+/// Until then the parameter is no member of its unit, and the unit does not wait for it.
 class Units {
  public:
   /// `sparse_as_dense`: sparse gradients are reduced as dense ones.
@@ -24,67 +24,73 @@ class Units {
 
   /// Adds a unit without parameters. Returns its number.
   int add_unit();
-  /// Adds a parameter to a unit. If the kind is unknown, the parameter becomes a member when all ranks have
-  /// learned it; a sparse one then gets a unit of its own.
+  /// Adds a parameter to a unit. If its kind is unknown, the parameter becomes a member when all ranks have
+  /// learned the kind. A sparse parameter then gets a unit of its own.
   void add_parameter(int unit, int kind);
 
   [[nodiscard]] int kind(int parameter) const { return at(parameter).kind; }
-  /// Whether gradients of a kind are reduced as dense ones.
+  /// Whether gradients of this kind are reduced as dense ones.
   [[nodiscard]] bool travels_dense(int kind) const {
     return kind == kDense || (kind != kUnknown && sparse_as_dense_);
   }
   [[nodiscard]] bool is_member(int parameter) const { return at(parameter).member; }
-  /// The parameters that are submitted with this one while backward() runs.
+  /// The members of the unit of this parameter. While backward() runs, they are submitted together.
   [[nodiscard]] const std::vector<int>& members_with(int parameter) const {
     return units_[static_cast<std::size_t>(at(parameter).unit)].members;
   }
 
   // --- passes of backward() ---
 
+  /// Notes that a pass begins. No gradient has come in it.
   void begin_pass();
-  /// backward() adds to a gradient that was submitted in this round. The addition is reduced by itself.
+  /// Notes that backward() adds to a gradient that was submitted in this round. The addition is reduced
+  /// alone.
   void submit_again(int parameter);
-  /// backward() has added to a gradient. Returns whether its unit is complete. The last unit of a round never
-  /// is: it waits for the end of the pass.
+  /// Notes that backward() has added to a gradient. Returns whether its unit is complete, and so must be
+  /// submitted. The last unit of a round is never complete: it waits for the end of the pass.
   [[nodiscard]] bool completes(int parameter);
 
   // --- rounds ---
 
-  /// The parameters that the round still has to submit: each list together.
+  /// The parameters that the round has not submitted yet, in lists. Each list is submitted together.
   [[nodiscard]] std::vector<std::vector<int>> unsubmitted() const;
-  /// These were submitted together.
+  /// Notes that these parameters were submitted together.
   void submitted(const std::vector<int>& parameters);
+  /// Notes that the round has ended.
   void end_round();
 
-  /// The parameters of whose kind the ranks are to tell each other; empty if they have.
+  /// The parameters of unknown kind for which an exchange must begin in this round; empty if it has begun or
+  /// ended.
   [[nodiscard]] std::vector<int> unasked() const;
-  /// The ranks were asked for the kinds of these parameters.
+  /// Notes that the exchange of the kinds of these parameters has begun.
   void asked(std::vector<int> parameters) { question_.asked = std::move(parameters); }
+  /// Whether an exchange has begun and not ended.
   [[nodiscard]] bool awaits_kinds() const { return !question_.asked.empty(); }
-  /// The kinds of the parameters that were asked for. `lasting`: all ranks know them, so these parameters are
-  /// submitted as they come from the next round on.
+  /// Ends the exchange with the kinds of the parameters that were given to `asked`. `lasting`: all ranks know
+  /// these kinds. The parameters then become members of their units. Otherwise the kinds count for this round
+  /// only.
   void learn(const std::vector<int>& kinds, bool lasting);
-  /// The question has failed.
+  /// Ends the exchange, which has failed.
   void learn_nothing();
 
  private:
   struct Parameter {
     int unit;
     int kind;
-    bool member = false;  // of its unit
-    bool ready = false;   // its gradient has come in this pass
+    bool member = false;  // whether it is a member of its unit
+    bool ready = false;   // whether its gradient has come in this pass
   };
   struct Unit {
     std::vector<int> members = {};
-    std::size_t ready = 0;  // of the members
-    bool sent = false;      // in this round
+    std::size_t ready = 0;  // how many members are ready
+    bool sent = false;      // whether it was submitted in this round
   };
-  /// How the ranks tell each other the kinds of gradients in a round.
+  /// The exchange of the kinds of gradients in a round.
   struct Question {
-    std::vector<int> asked = {};                 // parameters
-    bool ended = false;                          // well or not
-    std::vector<std::vector<int>> learned = {};  // to be submitted, as their kinds are known
-    std::vector<int> passing = {};               // their kinds are known for this round only
+    std::vector<int> asked = {};                 // the parameters of the exchange
+    bool ended = false;                          // with success or not
+    std::vector<std::vector<int>> learned = {};  // lists to be submitted, whose kinds became known
+    std::vector<int> passing = {};               // parameters whose kinds are known for this round only
   };
 
   [[nodiscard]] const Parameter& at(int parameter) const {
@@ -102,7 +108,7 @@ class Units {
   std::vector<Parameter> parameters_ = {};
   std::vector<Unit> units_ = {};
   std::size_t unsent_ = 0;  // units with members that no hook has been told to submit in this round
-  Question question_ = {};  // of the round
+  Question question_ = {};  // of this round
 };
 
 }  // namespace hora::rounds
