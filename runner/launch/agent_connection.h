@@ -14,22 +14,24 @@
 
 namespace hora::hrun {
 
-/// How to reach a host. A value.
+/// The way to reach a host: by ssh, or by srun within a Slurm allocation. A value.
 struct Road {
-  std::string host;                  ///< as the user calls it
-  std::vector<std::string> command;  ///< starts an agent there, with its standard input and output connected
-  /// Why there is no agent: from what that program wrote to stderr, and its exit code.
+  std::string host;  ///< the host, as the user names it
+  std::vector<std::string>
+      command;  ///< starts an agent on the host, and connects its standard input and output
+  /// Returns why no agent has started. `words`: what the command wrote to stderr; `exit_code`: its exit code.
   std::function<std::string(const std::string& words, int exit_code)> explain;
 };
 
-/// The exit code of a job whose host is lost, as of ssh itself.
+/// The exit code of a job that has lost a host. ssh uses the same code.
 inline constexpr int kHostLost = 255;
 
-/// The connection to the agent of another host: the program that leads there (ssh), and the pipes to it.
+/// The connection to the agent of another host: the program that leads there (ssh or srun), and the pipes to
+/// it. RemoteRanks sends and receives its messages.
 ///
-///   connecting   the program runs, and its output is skipped up to the agent's greeting
-///   greeted      the agent is of this version: messages go both ways, and pings show that it lives
-///   closed       the other end has closed the pipe, and the program has a second to end and tell its reason
+///   connecting   the program runs, and its output is skipped up to the greeting of the agent
+///   greeted      the agent has the same version: messages go both ways, and pings check that it is alive
+///   closed       the other end has closed the pipe; the program has one second to end and to give its reason
 ///   over         `drop` was called: nothing is sent or read any more
 ///
 /// Only the destructor blocks, and only after `part`. Not thread-safe.
@@ -37,51 +39,55 @@ class AgentConnection {
  public:
   /// Starts the program. Throws Error(unavailable) if it cannot be started.
   AgentConnection(Road road, TimePoint now);
-  /// Kills the program. After `part` it first waits, up to a second, until the agent has ended.
+  /// Kills the program. If `part` was called, waits first, for up to a second, until the agent has ended.
   ~AgentConnection();
   AgentConnection(const AgentConnection&) = delete;
   AgentConnection& operator=(const AgentConnection&) = delete;
 
   /// Sends a message at once, unless the connection is over.
   void send(Word word, std::span<const std::byte> body = {});
-  /// Queues a message for the next `send` or `speak`.
+  /// Adds a message to the queue, which the next `send` or `speak` writes.
   void queue(Word word, std::span<const std::byte> body = {}) { channel_.send(word, body); }
-  /// Whether so much is queued that a caller which can wait should add nothing.
+  /// Whether the queue is so long that a caller which can wait should add nothing.
   [[nodiscard]] bool full() const { return channel_.full(); }
 
-  /// Reads what is there. True: the agent has greeted in this call, and waits for messages.
+  /// Reads the bytes that are there. Returns true if the agent has greeted in this call, and so waits for
+  /// messages.
   bool read(TimePoint now);
-  /// The next message of the agent; answers to pings stay here. Throws Error(internal) for bytes that no
-  /// agent sends.
+  /// Returns the next message of the agent, if one has come; handles answers to pings itself. Throws
+  /// Error(internal) for bytes that no agent sends.
   std::optional<AgentMessage> next_message(TimePoint now);
-  /// Sends a ping when it is time for one, and writes what is queued.
+  /// Queues a ping when the time for the next one has come, and writes the queue.
   void speak(TimePoint now);
 
   /// The loss of the connection. A value.
   struct Loss {
     std::string why;
-    TimePoint when;  ///< when it last was well
+    TimePoint when;  ///< when the connection was last known to work
   };
-  /// Whether the connection is lost: the agent is of another version, the program has ended, or nothing has
-  /// been heard for kSilence. Call it after `read`.
+  /// The loss of the connection, if it is lost. There are three cases: the agent has another version, the
+  /// program has ended, or nothing has come for kSilence. Call it after `read`.
   [[nodiscard]] std::optional<Loss> loss(TimePoint now);
-  /// Kills the program, and neither sends nor reads any more.
+  /// Kills the program. Nothing is sent or read any more.
   void drop();
-  /// Closes the agent's input, by which the agent knows that it is to end. Only the destructor may follow.
+  /// Closes the agent's input, which tells the agent to end. Only the destructor may be called after that.
   void part();
 
   [[nodiscard]] bool greeted() const { return greeted_; }
   [[nodiscard]] bool closed() const { return closed_at_.has_value(); }
   [[nodiscard]] bool over() const { return over_; }
-  /// The text that the program has written to stderr, to be quoted.
+  /// The text that the program has written to stderr, for quoting in a message.
   [[nodiscard]] std::string words() const { return errors_.quoted(); }
-  /// A time of the agent's clock by ours.
+  /// Converts a time of the agent's clock, in microseconds, to the clock of this process. The result is never
+  /// later than `now`.
   [[nodiscard]] TimePoint ours(std::uint64_t theirs, TimePoint now) const { return clock_.ours(theirs, now); }
 
-  /// The caller waits for these events, or this time, before the next `read`.
+  /// Adds the events that the caller waits for before the next `read`.
   void watch(std::vector<pollfd>& events) const;
+  /// The latest time for the next `read`.
   [[nodiscard]] TimePoint next() const;
-  /// A child of this process has ended, was stopped, or goes on.
+  /// Notes that a child of this process has ended, was stopped, or continues. `wait_status`: as waitpid()
+  /// gives it.
   void child_changed(int pid, int wait_status);
 
  private:
@@ -99,8 +105,8 @@ class AgentConnection {
   TimePoint next_ping_ = TimePoint::min();
   std::optional<TimePoint> closed_at_;
   std::optional<TimePoint> parted_at_;
-  std::optional<int> exit_;      // of the program, once it was reaped
-  std::string foreign_version_;  // says that the agent is of another version; empty: it is not
+  std::optional<int> exit_;      // the exit code of the program, once it was reaped
+  std::string foreign_version_;  // the error if the agent has another version; else empty
   bool greeted_ = false;
   bool over_ = false;
 };

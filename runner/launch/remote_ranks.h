@@ -8,9 +8,9 @@
 
 namespace hora::hrun {
 
-/// The ranks of another machine. Starts the program that leads there; it is ready when the agent has answered
-/// and can carry the plan out, and has failed if that does not come true before the deadline, `timeout` from
-/// now. Throws Error(unavailable) if the program cannot be started.
+/// Makes the ranks of another machine, and starts the program that leads there. They are ready when the agent
+/// there has answered that it can carry out `plan`. They fail if it does not answer before the deadline,
+/// which is `timeout` after `now`. Throws Error(unavailable) if the program cannot be started.
 [[nodiscard]] std::unique_ptr<HostRanks> make_remote_ranks(const Road& road, const HostPlan& plan,
                                                            std::chrono::milliseconds timeout, TimePoint now);
 
