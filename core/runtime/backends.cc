@@ -18,7 +18,7 @@
 namespace hora {
 namespace {
 
-/// The ranks of this rank's host, which may be this one alone.
+/// The collective of the ranks on this rank's host. This rank may be alone there.
 std::unique_ptr<Collective> within_host(shm::SharedHosts& hosts, const Config& config, int rank) {
   if (!hosts.own) return local::LocalGroup(1).join(0).lane.collective;
   const Hosts host = hosts_of(hosts.ranks, rank);
@@ -27,7 +27,7 @@ std::unique_ptr<Collective> within_host(shm::SharedHosts& hosts, const Config& c
                                   static_cast<int>(host.here().size()), std::move(hosts.own->peers), ways);
 }
 
-/// All ranks, which are on one host. They vote in shared memory.
+/// The collective of all ranks, which are on one host. They vote in shared memory.
 std::unique_ptr<Collective> within_one_host(shm::SharedHosts& hosts, World& world, const Config& config) {
   const auto part = [arena = hosts.own->arena](int member) -> VotePart& { return arena->block(member).roll; };
   const auto [rank, size] = std::pair(world.membership.rank, world.membership.size);
@@ -56,7 +56,7 @@ std::unique_ptr<Collective> connect_mpi(World& world, const Config& config, Time
   return load_mpi().connect(*world.control, config, deadline);
 }
 
-/// Ranks of one host share memory; hosts of one rank each have sockets; else both.
+/// Uses shared memory if all ranks are on one host, sockets if each host has one rank, and otherwise both.
 std::unique_ptr<Collective> connect_auto(World& world, const Config& config, TimePoint deadline) {
   shm::SharedHosts hosts = shm::share_hosts(world, config, deadline);
   if (hosts.ranks.size() == 1) return within_one_host(hosts, world, config);

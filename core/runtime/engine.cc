@@ -14,7 +14,7 @@ namespace {
 
 thread_local bool runs_loop_here = false;  // this thread runs a loop for an engine, or is about to
 thread_local int blocking_scopes_here = 0;
-thread_local WakeUp* owed_here = nullptr;  // what this thread is to ring, unless it waits
+thread_local WakeUp* owed_here = nullptr;  // the wake-up that this thread must ring, unless it helps first
 constexpr Clock::rep kNever = TimePoint::max().time_since_epoch().count();
 
 }  // namespace
@@ -39,7 +39,7 @@ void Engine::stop() {
 
 void Engine::keep_to_own_thread() {
   if (token_.forbid_help()) wake_up_.ring();
-  if (!runs_loop_here) token_.await_helpers();  // else called by what the loop calls, such as `done`
+  if (!runs_loop_here) token_.await_helpers();  // else the loop has called this, for example through `done`
 }
 
 void Engine::start() {
@@ -78,7 +78,7 @@ void Engine::run() {
       naps_.rest(seen, TimePoint::max(), token_.allows_help());
       continue;
     }
-    // Only where nobody who waits has to wait for this thread.
+    // Only if a thread that waits can run the loop itself, and so does not depend on this thread.
     const bool little = naps_.has_gathered_little() && token_.allows_help();
     if (!naps_.take_napped() && little && !loop_.waits_for_others()) {
       wake_up_.sleeps_for(Sleep::any_news);
@@ -97,7 +97,7 @@ void Engine::run() {
   }
 }
 
-/// Steps 4 and 5. `spins`: whether to look for news for a moment first, if others have to answer.
+/// Steps 4 and 5. `spins`: if other ranks have to answer, looks for news for a moment before it sleeps.
 void Engine::rest_after(Naps::Seen seen, const Loop::Turn& last, bool spins) {
   const bool waits = loop_.waits_for_others();
   naps_.share_core(loop_.shares_its_core());
@@ -108,7 +108,7 @@ void Engine::rest_after(Naps::Seen seen, const Loop::Turn& last, bool spins) {
   token_.give_back();
   if (news) return;
   if (waits) {
-    wake_up_.wait(seen.rings, last.next);  // what is submitted can wait, too
+    wake_up_.wait(seen.rings, last.next);  // submitted tensors can wait for the other ranks, too
   } else {
     naps_.rest(seen, last.next, token_.allows_help());
   }
@@ -120,7 +120,8 @@ void Engine::help(const Handle::State& wanted, TimePoint deadline) {
   if (owed_here == &wake_up_) owed_here = nullptr;
   const EngineToken::Help counted(token_);
   if (!token_.allows_help()) return;
-  if (std::exchange(runs_loop_here, true)) return wake_up_.ring();  // it is in the middle of another loop
+  if (std::exchange(runs_loop_here, true))
+    return wake_up_.ring();  // this thread is in a turn of another loop
   help_on(wanted, deadline);
   runs_loop_here = false;
 }
@@ -156,7 +157,8 @@ void Engine::drive(const Handle::State& wanted, TimePoint deadline) {
     wake_up_.ring();
 }
 
-/// Whether there is something to do, or what is wanted has ended, before it is worth going to sleep.
+/// Spins for a moment. Returns whether there is something to do, or `wanted` has ended; if not, the thread
+/// should sleep.
 bool Engine::spin_for_news(std::uint32_t seen, const Handle::State* wanted) {
   return spin(loop_.crowded(), [&] {
     return wake_up_.rings() != seen || loop_.may_go_on() || (wanted != nullptr && wanted->has_ended());

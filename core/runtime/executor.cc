@@ -39,7 +39,7 @@ void Executor::carry_out(std::span<const Decision> decisions, const Batch& batch
   if (!failure.ok()) throw Error(failure);
 }
 
-/// Returns the error with which it failed, such as one that a user's `allocate` throws.
+/// Returns ok, or the error of the batch, such as one that a user's `allocate` throws.
 Status Executor::move(std::span<const Decision> decisions, const Batch& batch, RunningBatch& running) {
   operations_.note_spans(tracer_.on());
   running.items.reserve(batch.decisions.size());
@@ -73,7 +73,7 @@ BatchItem Executor::stand_in(const Decision& decision) {
 }
 
 void Executor::conclude(const Decision& decision, Result result, TimePoint decided) {
-  result.status = table_.end_code().of(std::move(result.status));  // a rank that others wait for has left
+  result.status = table_.end_code().of(std::move(result.status));  // the code may mean that a rank has left
   auto loan = table_.take(members_.group, decision.request.name);
   if (!loan) return;
   RunningBatch alone{decided, decided};

@@ -18,7 +18,7 @@ std::size_t row_bytes(const Request& request) {
   return static_cast<std::size_t>(elements(row, request.dtype)) * size_of(request.dtype);
 }
 
-/// The bytes of so many rows each; none if there are no bytes at all, and nothing to move.
+/// The bytes of these numbers of rows; an empty list if there is nothing to move at all.
 std::vector<std::size_t> bytes_of(const std::vector<std::int64_t>& rows, std::size_t row) {
   std::vector<std::size_t> bytes;
   std::transform(rows.begin(), rows.end(), std::back_inserter(bytes),
@@ -42,7 +42,7 @@ void LaneOperations::carry_out(RunningBatch& batch) {
   move(batch.items, batch.flag.get());
 }
 
-/// The spans of which moving a batch of this kind consisted.
+/// Only an operation that the Packer carries out has several stages.
 std::vector<Span> LaneOperations::spans_of(const Decision& decision, TimePoint started) const {
   const Request& request = decision.request;
   const bool packs = request.operation == Operation::allreduce ||
@@ -64,7 +64,7 @@ void LaneOperations::move(std::vector<BatchItem>& items, std::uint32_t* flag) {
     case Operation::scatter: return scatter(first);
     case Operation::reduce: return reduce_to_root(first);
     case Operation::scan: return scan(first);
-    case Operation::barrier: return;  // that all ranks have asked for it is all there is to it
+    case Operation::barrier: return;  // done: all ranks have asked for it
     case Operation::join: first.result.last_rank = first.decision->request.root; return;
     case Operation::add_process_set:
     case Operation::remove_process_set: throw Error(Code::internal, "process sets are not for a lane");
@@ -158,7 +158,7 @@ void LaneOperations::gather(BatchItem& item) {
   const auto bytes = bytes_of(item.decision->rows, row);
   if (bytes.empty()) return;
   const std::size_t places = bytes.size();
-  std::vector<std::size_t> sent(places * places);  // an alltoall in which all send to one
+  std::vector<std::size_t> sent(places * places);  // an alltoall in which all ranks send to the root
   for (std::size_t place = 0; place < places; ++place) sent[place * places + root] = bytes[place];
   lane_.collective->alltoall(item.loan.entry->input, output, sent);
 }
@@ -172,7 +172,7 @@ void LaneOperations::scatter(BatchItem& item) {
   const auto bytes = bytes_of(rows, row);
   if (bytes.empty()) return;
   const std::size_t places = bytes.size();
-  std::vector<std::size_t> sent(places * places);  // an alltoall in which one sends to all
+  std::vector<std::size_t> sent(places * places);  // an alltoall in which the root sends to all ranks
   std::copy(bytes.begin(), bytes.end(), sent.begin() + static_cast<std::ptrdiff_t>(root * places));
   lane_.collective->alltoall(item.loan.entry->input, output, sent);
 }
@@ -181,7 +181,7 @@ void LaneOperations::reduce_to_root(BatchItem& item) {
   const Request& request = item.decision->request;
   const std::size_t total = element_count(request);
   if (total == 0) return;
-  std::vector<std::size_t> counts(members_.ranks.size());  // a reducescatter in which one gets all
+  std::vector<std::size_t> counts(members_.ranks.size());  // a reducescatter in which the root gets all
   counts[root_of(*item.decision)] = total;
   const Entry& entry = *item.loan.entry;
   packer_.reducescatter({entry.input, entry.output, total}, counts,

@@ -8,7 +8,7 @@
 namespace hora {
 namespace {
 
-constexpr std::chrono::milliseconds kLookAtNccl{100};  // whether it has failed, while it has something to do
+constexpr std::chrono::milliseconds kLookAtNccl{100};  // between checks for errors of NCCL, while it has work
 
 }  // namespace
 
@@ -33,7 +33,7 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
           [this](const Status& why) { world_.control->call_off(why); }),
       work_(groups_, changes_, sizer_, observation_.tracing(), watchdog_),
       leaving_(messages, observation_.tracing(), negotiator_) {
-  // A rank may die while the engine waits for it inside a collective: only another thread can end that.
+  // A rank may die while the engine waits for it inside a collective. Only another thread can end that.
   world.control->on_loss([this](const Status& why) { interrupt(why); });
   world.control->on_event([this] { wake_up_.ring(); });
 }
@@ -59,8 +59,7 @@ Loop::Turn Loop::turn_or_throw(bool pressing) {
   ask(now);
   groups_.gpu().check();
   const TimePoint next_tell = observation_.tell(now);
-  const bool listens =
-      work_.empty();  // else what is new may need what is to be made first, such as a process set
+  const bool listens = work_.empty();  // a new verdict may need a process set that queued work adds
   Turn turn;
   if (listens) turn.next = hear(now, pressing);
   turn.over = work_.carry_out_next();
@@ -68,7 +67,7 @@ Loop::Turn Loop::turn_or_throw(bool pressing) {
   follow_steps();
   turn.more = !listens || !work_.empty() || negotiator_.has_more();
   if (turn.over) return turn;
-  // Last, as these depend on what began in this turn.
+  // This comes last, because these times depend on the work that began in this turn.
   turn.next = std::min({turn.next, negotiator_.next_look(), next_tell});
   if (groups_.gpu().busy()) turn.next = std::min(turn.next, now + kLookAtNccl);
   return turn;
@@ -77,13 +76,13 @@ Loop::Turn Loop::turn_or_throw(bool pressing) {
 /// Tells rank 0 what this rank is ready for.
 void Loop::ask(TimePoint now) {
   if (leaving_.has_left()) return;
-  const auto reason = leaving_.asked();  // first: what was submitted before that is still asked for
-  if (reason && !reason->empty()) throw Error(Code::aborted, *reason);  // which `leave` has told the others
+  const auto reason = leaving_.asked();  // read first: tensors submitted before that are still asked for
+  if (reason && !reason->empty()) throw Error(Code::aborted, *reason);  // `leave` has told the other ranks
   for (const auto& [group, requests] : table_.take_requests()) negotiator_.ask(group, requests, now);
   if (reason) leaving_.go_on(now);
 }
 
-/// Queues what is to be carried out. Returns when to hear again, if nothing rings before.
+/// Queues the verdicts that have come. Returns the latest time for the next call.
 TimePoint Loop::hear(TimePoint now, bool pressing) {
   for (auto& heard : negotiator_.hear(now, pressing)) {
     if (heard.inquiry) observation_.answer_inquiry();
@@ -106,20 +105,21 @@ void Loop::leave(const std::string& reason) {
   if (!leaving_.ask(reason)) return;
   wake_up_.ring();
   if (reason.empty()) return;
-  // The engine may be waiting for other ranks, or for a GPU. First the reason: what breaks follows from it.
+  // The engine may be waiting for other ranks, or for a GPU. The reason is sent first, because the errors
+  // that follow are caused by it.
   const Status why{Code::aborted, shortened(reason, kMostReasonBytes)};
   world_.control->fail(why);
   interrupt(why);
 }
 
-/// Ends everything that the engine may be blocked in. Thread-safe.
+/// Ends every operation that the engine may be blocked in. Thread-safe.
 void Loop::interrupt(const Status& why) {
   aborter_.ring(why);
   groups_.gpu().interrupt(why);
 }
 
 void Loop::fail(const Status& status) {
-  // Tells nobody anything new if it was a loss that all have heard of.
+  // This changes nothing for other ranks if the failure is a lost rank that all have heard of.
   world_.control->fail({status.code, shortened(status.message, kMostReasonBytes)});
   aborter_.ring(status);
   const Status ended{table_.end_code().of(Code::aborted), status.message};

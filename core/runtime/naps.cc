@@ -6,12 +6,12 @@
 
 namespace hora {
 
-/// It has a core of its own: what it does costs the program nothing.
+/// The own thread has a core of its own, so its work costs the program nothing.
 constexpr Naps::Limits Naps::kBeside{std::size_t{64} << 10, std::chrono::microseconds(50),
                                      std::chrono::microseconds(200)};
-/// It takes the core that the program computes on, and finds nothing in its caches: each time costs some 50
-/// us, and what comes in the meantime is agreed on together. No longer, for the sake of a rank that waits for
-/// what this one has submitted and does not wait for.
+/// The own thread takes the core of the program and finds cold caches, so each time costs about 50 us.
+/// Tensors submitted during a nap are negotiated together. A nap is no longer than this, because another rank
+/// may wait for a tensor for which no thread of this rank waits.
 constexpr Naps::Limits Naps::kInBetween{std::size_t{256} << 10, std::chrono::milliseconds(1),
                                         std::chrono::milliseconds(1)};
 

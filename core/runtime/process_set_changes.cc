@@ -17,7 +17,7 @@ void ProcessSetChanges::add(const Decision& decision, TimePoint decided) {
   }
   const int number = result.process_set = sets_.next();
   groups_.add(number, ranks);
-  table_.add_group(number);  // before anybody can know the number
+  table_.add_group(number);  // before any thread can know the number
   sets_.add(ranks);
   negotiator_.add_group(number, ranks);
   groups_.world().conclude(decision, std::move(result), decided);
@@ -30,7 +30,7 @@ void ProcessSetChanges::remove(const Decision& decision, TimePoint decided) {
                       fmt::format("'{}': it has been removed already", decision.request.name)};
     return groups_.world().conclude(decision, {gone, {}}, decided);
   }
-  groups_.world().lane().collective->barrier();  // all members have ended what they did in it
+  groups_.world().lane().collective->barrier();  // all members have ended their operations in the set
   groups_.remove(*number);
   sets_.remove(*number);
   negotiator_.remove_group(*number);

@@ -12,13 +12,13 @@ void WorkQueue::add(Negotiator::Heard heard) { work_.push_back({std::move(heard)
 bool WorkQueue::carry_out_next() {
   if (work_.empty()) return false;
   Work& work = work_.front();
-  // A timeline has what was decided together with its beginning, and with its end.
+  // A trace contains the decisions of the verdict that begins it, and those of the verdict that ends it.
   const bool ends_trace = work.heard.trace == TraceCommand::stop;
   if (work.next == 0) {
     if (!ends_trace) tracing_.follow(work.heard.trace);
     if (!work.heard.decisions.empty()) tracing_.tracer().mark_cycle(work.decided);
   }
-  if (Executor* host = groups_.find(work.heard.group)) {  // else it was removed a moment ago
+  if (Executor* host = groups_.find(work.heard.group)) {  // null: the group has just been removed
     carry_out_next(*host, work);
     if (work.next < work.batches.size()) return false;
   }
@@ -41,7 +41,7 @@ void WorkQueue::carry_out_next(Executor& host, Work& work) {
     carry_out(host, heard.decisions, work.batches[work.next++], work.decided);
 }
 
-/// A batch of a group whose executor on the host is `host`.
+/// Carries out a batch of a group. `host`: the group's executor for tensors in the host's memory.
 void WorkQueue::carry_out(Executor& host, std::span<const Decision> decisions, const Batch& batch,
                           TimePoint decided) {
   const Decision& first = decisions[batch.decisions.front()];
