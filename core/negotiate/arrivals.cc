@@ -24,7 +24,7 @@ void Arrivals::add(const Arrival& arrival) {
 }
 
 void add_late(std::vector<Late>& late, const RankSet& ranks, Clock::duration behind) {
-  constexpr std::size_t kMostLate = 16;  // that remain when there are twice as many
+  constexpr std::size_t kMostLate = 16;  // kept when the list has twice as many
   const auto known =
       std::find_if(late.begin(), late.end(), [&](const Late& other) { return other.ranks == ranks; });
   if (known != late.end()) {

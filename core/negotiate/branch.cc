@@ -27,13 +27,14 @@ void Branch::add(Ballot ballot, TimePoint now) {
   for (const auto& request : ballot.requests) add_request(request, arrival);
 }
 
-/// Goes up as it is, after all that came before it.
+/// Sends a ballot up unchanged, after all that came before it.
 void Branch::pass(Ballot ballot) {
   finish_ballots();
   out_.pass(std::move(ballot));
 }
 
-/// Whether these ranks repeat, as a whole, a step that others of the subtree repeat or no rank does yet.
+/// Notes a ballot that repeats a whole step. Returns false if ranks of the subtree have asked for a part of
+/// this step in another way. The decisions are then added one by one.
 bool Branch::repeats_step(const Ballot& ballot, const Arrival& arrival) {
   const auto& ids = ballot.repeats;
   if (steps_.join(ids, arrival)) return true;
@@ -45,7 +46,7 @@ bool Branch::repeats_step(const Ballot& ballot, const Arrival& arrival) {
   return fresh;
 }
 
-/// A rank asks for this in another way.
+/// Dissolves the step that has a decision of this name, because a rank asks for that in full.
 void Branch::dissolve_step_with(const std::string& name) {
   const DecisionId* id = steps_.empty() ? nullptr : voter_.number_of(name);
   if (id == nullptr) return;
@@ -53,7 +54,7 @@ void Branch::dissolve_step_with(const std::string& name) {
       [id](const RepeatedStep& step) { return std::binary_search(step.ids.begin(), step.ids.end(), *id); }));
 }
 
-/// Their decisions wait one by one from here on.
+/// Makes the decisions of these steps wait one by one.
 void Branch::dissolve(const std::vector<RepeatedStep>& steps) {
   for (const auto& [all, ids] : steps) {
     for (const auto id : ids) add_repeat(id, {all.asked, all.heard, all.since, all.came, all.late});
@@ -63,7 +64,7 @@ void Branch::dissolve(const std::vector<RepeatedStep>& steps) {
 void Branch::add_repeat(DecisionId id, const Arrival& arrival) {
   auto known = by_id_.find(id);
   if (known == by_id_.end()) {
-    if (!voter_.knows(id))  // the rank that asks has not heard yet that it is forgotten
+    if (!voter_.knows(id))  // forgotten, but the rank that asks has not heard that yet
       return out_.add({arrival.ranks, id, nullptr}, Arrivals(arrival), arrival.came);
     const auto entry = add_to(voter_.name_in(id), arrival);
     entry->second.ids.push_back(id);
@@ -94,7 +95,7 @@ Branch::PendingByName::iterator Branch::add_to(const std::string& name, const Ar
   return entry;
 }
 
-/// Looks whether it is to go up.
+/// Marks the tensor as due if it can go up: all ranks have asked for it, or a part has gone up before.
 void Branch::settle(PendingByName::iterator entry) {
   Pending& pending = entry->second;
   if (pending.due || (!pending.told && pending.arrivals.asked != ranks_)) return;
@@ -110,7 +111,7 @@ std::vector<Ballot> Branch::take(TimePoint now) {
   return out_.take();
 }
 
-/// Steps that all ranks repeat go up. Steps that have waited for long are dissolved.
+/// Sends the steps up that all ranks repeat. Dissolves the steps that have waited for `kMostWait`.
 void Branch::take_steps(TimePoint now) {
   for (const auto& step :
        steps_.extract_if([this](const RepeatedStep& other) { return other.arrivals.asked == ranks_; }))
@@ -119,7 +120,7 @@ void Branch::take_steps(TimePoint now) {
       steps_.extract_if([now](const RepeatedStep& step) { return now - step.arrivals.came >= kMostWait; }));
 }
 
-/// These have waited for `kMostWait`: the askings of their ranks go up.
+/// Marks the tensors as due that have waited for `kMostWait`.
 void Branch::tell_old(TimePoint now) {
   for (; !ages_.empty() && now - ages_.begin()->first >= kMostWait; ages_.erase(ages_.begin())) {
     if (const auto entry = oldest(); entry != pending_.end()) {
@@ -136,14 +137,14 @@ TimePoint Branch::next() {
   return first == TimePoint::max() ? first : first + kMostWait;
 }
 
-/// The one whose age is the first; none: it has gone since.
+/// The tensor of the first entry in `ages_`; `end()` if the tensor is no longer pending.
 Branch::PendingByName::iterator Branch::oldest() {
   const auto& [came, name] = *ages_.begin();
   const auto entry = pending_.find(name);
   return entry == pending_.end() || entry->second.arrivals.came == came ? entry : pending_.end();
 }
 
-/// All that waits goes up.
+/// Sends up all that waits here.
 void Branch::tell_all(TimePoint now) {
   dissolve(steps_.extract_all());
   for (auto entry = pending_.begin(); entry != pending_.end();) tell(entry++, now);
@@ -160,8 +161,8 @@ void Branch::tell(PendingByName::iterator entry, TimePoint now) {
   pending.due = false;
 }
 
-/// Ranks whose askings wait here may call a decision by a number that is forgotten when they have heard more.
-/// So no ballot says that its ranks have heard more than these.
+/// Ranks whose askings wait here may use a number that is forgotten once they have heard more verdicts. So no
+/// ballot says that its ranks have heard more than these ranks.
 void Branch::finish_ballots() {
   if (!out_.has_unfinished()) return;
   std::uint64_t fewest = steps_.fewest_heard();
@@ -177,7 +178,7 @@ void Branch::erase(PendingByName::iterator entry) {
   pending_.erase(entry);
 }
 
-/// It is decided: nobody waits for it any more.
+/// Drops a tensor that is decided.
 void Branch::drop(const std::string& name) {
   if (const auto entry = pending_.find(name); entry != pending_.end()) erase(entry);
 }
@@ -195,7 +196,7 @@ void Branch::hear(const Verdict& verdict) {
   for (const auto& item : verdict.items) {
     const Request& request = item.decision.request;
     if (request.name.empty()) {
-      // Some may have asked for it by a number that was unknown here.
+      // Some ranks may have asked by a number that was not known here.
       if (!pending_.empty() && voter_.knows(item.repeat)) drop(voter_.asked_in(item.repeat).name);
       continue;
     }

@@ -73,13 +73,13 @@ PendingTensors::Entry Coordinator::note_asked(const std::string& name, Askers& a
   RankSet& asked = entry->second.asked;
   if (asked.intersects(askers.places)) refuse(askers.places, fmt::format("it asks twice for '{}'", name));
   askers.behind = std::max(askers.behind, behind);
-  // Rank 0's own asking is added at once, and messages wait until rank 0 receives them.
+  // A request of rank 0 is added at once, but messages wait until rank 0 receives them.
   if (behind < Clock::duration::zero()) steps_.note_behind(asked, -behind);
   asked.add(askers.places);
   return entry;
 }
 
-/// Whether all ask, for nothing but what they have asked for before, and none of it is pending.
+/// Whether all members ask, only for decisions that they have asked for before, and none of these is pending.
 bool Coordinator::all_repeat(const RankSet& places, const Ballot& ballot) const {
   return places == everybody_ && pending_.empty() && !absences_.any_joined() && ballot.requests.empty() &&
          !ballot.leaving && std::all_of(ballot.repeats.begin(), ballot.repeats.end(), [this](DecisionId id) {
@@ -87,7 +87,7 @@ bool Coordinator::all_repeat(const RankSet& places, const Ballot& ballot) const 
          });
 }
 
-/// Pending tensors that were asked for by such a number get the full requests instead.
+/// Pending tensors that were asked for by a forgotten number get the full requests instead.
 void Coordinator::drop_what_all_know_is_forgotten() {
   numbered_.drop_forgotten([this](DecisionId id) {
     const auto entry = pending_.find(*numbered_.name_of(id));
@@ -97,7 +97,7 @@ void Coordinator::drop_what_all_know_is_forgotten() {
   });
 }
 
-/// Looks whether the pending tensor can be decided, or can never be.
+/// Finds out whether the pending tensor can be decided, or can never be.
 void Coordinator::settle(PendingTensors::Entry entry) {
   PendingTensor& pending = entry->second;
   if (pending.ready) return;
@@ -115,7 +115,7 @@ void Coordinator::settle_all() {
   for (const auto& name : names) settle(pending_.find(name));
 }
 
-/// The members `gone` have left without asking for the tensor.
+/// Fails the tensor, because the members `gone` have left without asking for it.
 void Coordinator::fail_without(const RankSet& gone, PendingTensors::Entry entry) {
   const auto& [name, pending] = *entry;
   if (pending.joins) absences_.end_join();

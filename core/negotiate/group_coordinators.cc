@@ -26,11 +26,11 @@ void GroupCoordinators::add_group(int group, const std::vector<int>& members, st
 bool GroupCoordinators::add(const Ballot& ballot, TimePoint now) {
   if (ballot.report != Report::none) {
     reports_.push_back({ballot.ranks.front(), ballot.report, ballot.content});
-    return false;  // it travels alone, also after its sender has left
+    return false;  // a report has no requests; it may come after its sender has left
   }
   const auto found = groups_.find(ballot.group);
   if (found == groups_.end()) {
-    if (ballot.group < next_group_) return false;  // it was removed while the ballot was on its way
+    if (ballot.group < next_group_) return false;  // the group was removed while the ballot travelled
     refuse_ballot(ballot, fmt::format("there is no group {}", ballot.group));
   }
   Group& group = found->second;
@@ -45,7 +45,7 @@ bool GroupCoordinators::add(const Ballot& ballot, TimePoint now) {
   return true;
 }
 
-/// The places of the ballot's ranks in its group, which is not the world.
+/// The places of the ballot's ranks in its group. The group is not the world.
 RankSet GroupCoordinators::places_in(const Group& group, const Ballot& ballot) {
   const auto& members = group.coordinator.members();
   const auto place = std::lower_bound(members.begin(), members.end(), ballot.ranks.front());
@@ -54,7 +54,8 @@ RankSet GroupCoordinators::places_in(const Group& group, const Ballot& ballot) {
   return RankSet(static_cast<int>(place - members.begin()));
 }
 
-/// The last ranks to leave end the job, so nothing else is told about them.
+/// Notes that ranks have left. When all ranks have left, the job ends, so nothing is told about the last
+/// ones.
 void GroupCoordinators::note_left(const RankSet& ranks, TimePoint now) {
   leaving_.left.add(ranks);
   leaving_.since = std::min(leaving_.since, now);
@@ -94,7 +95,8 @@ Coordinator& GroupCoordinators::tell_world() {
 
 std::vector<TrainingStep> GroupCoordinators::take_steps() {
   std::vector<TrainingStep> steps;
-  for (auto& [number, group] : groups_) steps = group.coordinator.take_steps();  // the world's come last
+  for (auto& [number, group] : groups_)
+    steps = group.coordinator.take_steps();  // the world is the last group
   return steps;
 }
 

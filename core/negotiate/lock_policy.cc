@@ -8,7 +8,8 @@
 namespace hora {
 namespace {
 
-/// Whether the decisions of the order are known, and all that is pending is asked for by numbers in it.
+/// Whether all decisions of the order are known, and all pending tensors are asked for by numbers of the
+/// order.
 bool all_belong_to(const std::vector<DecisionId>& order, const PendingTensors& pending,
                    const NumberedRequests& numbered) {
   const std::unordered_set<DecisionId> ids(order.begin(), order.end());

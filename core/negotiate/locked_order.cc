@@ -10,11 +10,11 @@
 namespace hora {
 namespace {
 
-// The times for which a rank stands still in a lock until it ends the lock.
-constexpr std::chrono::milliseconds kPressing{20};    // a user waits for a tensor; another comes first
-constexpr std::chrono::milliseconds kOutOfOrder{80};  // the same, but it is unknown whether a user waits
+// A rank that has waited in a lock for such a time ends the lock.
+constexpr std::chrono::milliseconds kPressing{20};    // a user waits; another tensor is next in the order
+constexpr std::chrono::milliseconds kOutOfOrder{80};  // the same, but no user is known to wait
 constexpr std::chrono::milliseconds kLate{250};       // other ranks are late
-// A lock that ends after such a time must have held for so long, otherwise it was not worth it.
+// If a lock ends after such a wait, it was worth its cost only if it held for at least this time.
 constexpr std::chrono::seconds kPays{10};
 
 }  // namespace
@@ -79,8 +79,7 @@ std::optional<LockedOrder::Decided> LockedOrder::answer(TimePoint now) {
   return std::nullopt;
 }
 
-/// The decisions that follow from the answers of a complete round; nothing if the ranks go on waiting, or the
-/// lock ends.
+/// Returns the decisions of a complete round; nothing if there are none, or if the lock ends.
 std::optional<LockedOrder::Decided> LockedOrder::conclude(TimePoint now) {
   const auto& answers = vote_->conclude();
   const std::uint64_t own = lockstep_->word(Lockstep::End::no);
@@ -127,7 +126,8 @@ TimePoint LockedOrder::wait_ends_at(TimePoint now, bool pressing) {
   return quiet_since_ + longest_wait(pressing);
 }
 
-/// Ends the lock if this rank has waited for too long. If it has answered in this round, that answer stands.
+/// Ends the lock if this rank has waited for too long, and returns whether it did. An answer that this rank
+/// has given in this round is not changed.
 bool LockedOrder::ends_a_long_wait(TimePoint now, bool pressing) {
   if (quiet_since_ == TimePoint{} || lockstep_->waiting() == 0 || end_ != Lockstep::End::no ||
       now < quiet_since_ + longest_wait(pressing))

@@ -102,7 +102,7 @@ void Negotiator::cast(Ballot ballot, TimePoint now) {
   pass_on(now);
 }
 
-/// Takes the ballots of a child, for itself or for the ranks below it.
+/// Takes the ballots that a child has sent for itself and for the ranks below it.
 void Negotiator::take(const ControlMessage& message) {
   const TreePosition& position = control_.position();
   const int child = position.child(message.from);
@@ -146,13 +146,12 @@ std::vector<Negotiator::Heard> Negotiator::hear(TimePoint now, bool pressing) {
   next_look_ = TimePoint::max();
   had_verdict_ = false;
   if (control_.rank() != 0) {
-    // One at a time: the next may be of a group that this one makes.
+    // One verdict at a time, because the next one may be of a group that this one adds.
     if (auto verdict = next_verdict(now)) heard.push_back(*std::move(verdict));
   } else {
     collect();
     pass_on(now);
-    if (!locked_.holds())
-      heard = decide();  // messages in a lock, such as from the rank that has ended it, can wait
+    if (!locked_.holds()) heard = decide();  // ballots that come in a lock can wait until it has ended
   }
   if (branch_) next_look_ = branch_->next();
   if (locked_.holds() && heard.empty()) {

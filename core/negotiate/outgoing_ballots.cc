@@ -19,7 +19,8 @@ void OutgoingBallots::add(const std::vector<DecisionId>& repeats, const Arrivals
   all.insert(all.end(), repeats.begin(), repeats.end());
 }
 
-/// A ballot has one age, so requests of the same ranks that are older go up in another one.
+/// The ballot for requests of these ranks. It has one age, so older requests of the same ranks go into
+/// another ballot.
 Ballot& OutgoingBallots::ballot_for(const RankSet& ranks, const Arrivals& arrivals, TimePoint now) {
   using std::chrono::milliseconds;
   const Clock::duration age = std::max(now - arrivals.since, Clock::duration::zero());
@@ -40,7 +41,8 @@ Ballot& OutgoingBallots::ballot_for(const RankSet& ranks, const Arrivals& arriva
 }
 
 void OutgoingBallots::finish(std::uint64_t most_heard) {
-  // Several may speak for one rank: the first must not say that it has heard more than the others know.
+  // Several ballots may speak for one rank. The first must not say that the rank has heard more than the
+  // other ballots assume.
   for (const auto& [key, ballot] : unfinished_) most_heard = std::min(most_heard, ballot.heard);
   for (auto& [key, ballot] : unfinished_) {
     ballot.heard = most_heard;

@@ -11,7 +11,7 @@ constexpr int kFewTimes = 4;
 constexpr int kManyTimes = 1 << 12;
 constexpr int kFewestSteps = 3;
 constexpr int kMostSteps = 192;
-constexpr std::uint64_t kStepsThatPay = 10;  // of a lock
+constexpr std::uint64_t kStepsThatPay = 10;  // a shorter lock was not worth its cost
 
 bool are_alike(std::vector<DecisionId> one, std::vector<DecisionId> other) {
   std::sort(one.begin(), one.end());
@@ -28,8 +28,8 @@ void SteadyState::repeat(DecisionId id) {
   if (too_often > 0) equal_ = 0;
   if (too_often < most_times_) return;
   most_times_ = std::min(2 * most_times_, kManyTimes);
-  // The decision that the step began with seems not to come again: it belongs to something else, which is
-  // over.
+  // The decision that began the step does not seem to come again: it belonged to another part of the program,
+  // which has ended.
   begin_anew({step_.begin() + static_cast<std::ptrdiff_t>(step_.size() / 2), step_.end()});
 }
 
@@ -45,7 +45,7 @@ void SteadyState::end_step() {
   for (const auto id : last_) ++still_to_come_[id];
 }
 
-/// A step begins with the rarest of the decisions that were made lately, and of several the latest.
+/// Begins a step with the rarest of the recent decisions, and with the latest of these if there are several.
 void SteadyState::begin_anew(const std::vector<DecisionId>& recent) {
   forget();
   std::unordered_map<DecisionId, int> times;
@@ -72,7 +72,7 @@ void SteadyState::forget() {
 std::vector<DecisionId> SteadyState::order() const {
   std::vector<DecisionId> order = step_;
   auto missing = still_to_come_;
-  // Of one that comes several times the first ones are those that have been made.
+  // If a decision comes several times in a step, its first times are those that the step has made already.
   std::vector<DecisionId> rest;
   for (auto id = last_.rbegin(); id != last_.rend(); ++id) {
     if (missing[*id]-- > 0) rest.push_back(*id);

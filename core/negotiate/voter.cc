@@ -82,7 +82,7 @@ std::vector<Decision> Voter::apply(const Verdict& verdict) {
     auto asked = take(item.decision.request.name);
     const bool ok = item.decision.status.ok();
     if (!ok && asked == nullptr)
-      continue;  // others' failure; if this rank asks for it later, that fails, too
+      continue;  // it failed on other ranks; if this rank asks for it later, that fails, too
     decisions.push_back(item.decision);
     if (!Schedule::keeps(item.decision)) continue;
     if (asked == nullptr) {
@@ -114,7 +114,7 @@ void Voter::rename(DecisionId id) {
   request = std::move(renamed);
 }
 
-/// Takes the request that is under way under this name; it is so no more.
+/// Removes and returns the request that is under way under this name; null if there is none.
 std::shared_ptr<const Request> Voter::take(const std::string& name) {
   if (auto asked = asked_.extract(name)) return std::move(asked.mapped().request);
   const DecisionId* id = schedule_.find(name);
