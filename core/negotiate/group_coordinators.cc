@@ -95,8 +95,7 @@ Coordinator& GroupCoordinators::tell_world() {
 
 std::vector<TrainingStep> GroupCoordinators::take_steps() {
   std::vector<TrainingStep> steps;
-  for (auto& [number, group] : groups_)
-    steps = group.coordinator.take_steps();  // the world is the last group
+  for (auto& [number, group] : groups_) steps = group.coordinator.take_steps();  // the world comes last
   return steps;
 }
 

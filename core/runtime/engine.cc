@@ -120,8 +120,7 @@ void Engine::help(const Handle::State& wanted, TimePoint deadline) {
   if (owed_here == &wake_up_) owed_here = nullptr;
   const EngineToken::Help counted(token_);
   if (!token_.allows_help()) return;
-  if (std::exchange(runs_loop_here, true))
-    return wake_up_.ring();  // this thread is in a turn of another loop
+  if (std::exchange(runs_loop_here, true)) return wake_up_.ring();  // it is in a turn of another loop
   help_on(wanted, deadline);
   runs_loop_here = false;
 }
