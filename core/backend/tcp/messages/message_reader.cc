@@ -11,7 +11,7 @@
 namespace hora::tcp {
 namespace {
 
-constexpr std::size_t kMostAtOnce = 1 << 20;  // so that others get their turn
+constexpr std::size_t kMostAtOnce = 1 << 20;  // so that other sockets get their turn
 
 /// The number of bytes that have come; 0 if there are none for the moment.
 std::size_t receive(DataSocket& socket, std::span<std::byte> memory) {

@@ -44,7 +44,8 @@ void MessageReceiver::send_to_self(const Outgoing& message) {
   message.done({});
 }
 
-/// The receive that waits for a message of this rank. If there is none, keeps the copy, if there is one.
+/// Returns the receive that waits for a message of this rank. If none waits, keeps `copy`, unless that is
+/// null.
 std::optional<Incoming> MessageReceiver::claim_own(const Envelope& envelope,
                                                    std::shared_ptr<std::byte> copy) {
   const std::lock_guard lock(mutex_);
@@ -233,14 +234,14 @@ void MessageReceiver::end(Calls& calls) {
   fail(matching_.give_up(any_receive), *aborted_, calls);
 }
 
-/// Why nothing can come from there any more; nothing: it can.
+/// The reason why nothing more can come from `source`; nothing if it can.
 std::optional<Status> MessageReceiver::loss(int source) const {
   const auto left = leavers_.loss(source);
   return left ? left : broken(source);
 }
 
-/// Why nothing more can be asked for there; nothing: it can. A rank that has left still sends what it has
-/// announced.
+/// The reason why nothing more can be asked for at `source`; nothing if it can. A rank that has left still
+/// sends the messages that it has announced.
 std::optional<Status> MessageReceiver::broken(int source) const {
   const auto peer = peers_.find(source);
   if (peer == peers_.end() || !peer->second.loss || !peer->second.loss->told) return std::nullopt;

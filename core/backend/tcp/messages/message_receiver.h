@@ -30,8 +30,8 @@ class MessageReceiver {
   [[nodiscard]] std::optional<Envelope> probe(int source, int tag) const;
   /// Receives a message that this rank sends to itself.
   void send_to_self(const Outgoing& message);
-  /// Says that this rank leaves the job. Drops `told` when all senders know which messages this rank has
-  /// refused, or cannot be reached. The destructor of `told` tells the caller.
+  /// Says that this rank leaves. Drops `told` when all senders know what it has refused, or cannot be
+  /// reached.
   void leave(const std::shared_ptr<void>& told);
   /// Ends the receives that only a rank that has left could satisfy.
   void hear_leave(int rank);
@@ -40,18 +40,15 @@ class MessageReceiver {
 
   // The I/O thread.
 
-  /// Adds the connection of a rank. Returns its socket, to read from; the receiver owns it. Returns nullptr
-  /// if the rank had connected before; this connection is then dropped. `cipher`: seals what this rank writes
-  /// to the socket.
+  /// Adds the connection of a rank. Returns its socket, to read from; the receiver owns the socket. Returns
+  /// nullptr and drops the connection if the rank had connected before. `cipher`: seals what this rank
+  /// writes.
   DataSocket* add(int from, DataSocket socket, Cipher cipher);
-  /// Handles a frame that has come from a rank. Throws Error(internal) if no correct rank would send the
-  /// frame.
+  /// Handles a frame from a rank. Throws Error(internal) if no correct rank would send the frame.
   void hear(int from, const MessageReader::Received& received);
-  /// The memory for the elements of an announced message. Throws Error(internal) if no receive has asked for
-  /// it.
+  /// The memory for the elements of an announced message. Throws Error(internal) if it was not asked for.
   [[nodiscard]] std::span<std::byte> destination(int from, std::uint64_t number) const;
-  /// Notes that the connection from this rank is broken. Receives that need it fail a little later
-  /// (ConnectionLoss).
+  /// Notes that a connection is broken. Receives that need it fail a little later (ConnectionLoss).
   void lose(int from, const Error& error);
   /// Ends, with the status `why`, the receives that may need a rank that has not connected.
   void fail_unconnected(const Status& why);

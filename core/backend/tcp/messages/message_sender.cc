@@ -30,7 +30,7 @@ void MessageSender::send(Outgoing message) {
   run(calls);
 }
 
-/// Why nothing can be sent there any more; nothing: it can.
+/// The reason why nothing more can be sent to `rank`; nothing if it can.
 std::optional<Status> MessageSender::loss(const Peer& peer, int rank) const {
   if (auto left = leavers_.loss(rank)) return left;
   if (peer.loss && peer.loss->told) return peer.loss->why;

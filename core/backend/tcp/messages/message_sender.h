@@ -25,8 +25,8 @@ class MessageSender {
   // Any thread. See Messenger.
 
   void send(Outgoing message);
-  /// Says that this rank leaves the job, and so sends nothing more. Drops `told` when all receivers have all
-  /// messages, or cannot be reached. The destructor of `told` tells the caller.
+  /// Says that this rank leaves, and so sends nothing more. Drops `told` when all receivers have all
+  /// messages, or cannot be reached.
   void leave(const std::shared_ptr<void>& told);
   /// Ends the sends to a rank that has left, as far as it has not asked for them.
   void hear_leave(int rank);

@@ -12,14 +12,15 @@
 namespace hora::tcp {
 namespace {
 
-constexpr std::size_t kMostWrittenAtOnce = 1 << 20;  // so that others get their turn
+constexpr std::size_t kMostWrittenAtOnce = 1 << 20;  // so that other sockets get their turn
 constexpr std::size_t kPieces = 32;
 
 /// Pieces of memory for one call of send.
 class Vectors {
  public:
   [[nodiscard]] bool full() const { return count_ + 2 > kPieces || room_ == 0; }
-  /// All but the first `skipped` bytes, as far as there is room. How many bytes of `skipped` are left.
+  /// Adds all but the first `skipped` bytes of a piece, as far as there is room. Returns how many bytes must
+  /// still be skipped.
   std::size_t add(std::span<const std::byte> bytes, std::size_t skipped) {
     const std::size_t skip = std::min(skipped, bytes.size());
     const std::size_t length = std::min(bytes.size() - skip, room_);
@@ -57,7 +58,7 @@ void MessageWriter::flush(DataSocket& socket, Calls& calls) {
     const auto sent = write_some(socket);
     if (sent < 0) {
       broken_ = errno != EAGAIN;
-      if (broken_) ::shutdown(socket.fd(), SHUT_RDWR);  // whoever reads it notices
+      if (broken_) ::shutdown(socket.fd(), SHUT_RDWR);  // the thread that reads it notices
       return;
     }
     all += static_cast<std::size_t>(sent);

@@ -8,7 +8,7 @@
 namespace hora::tcp {
 namespace {
 
-constexpr std::size_t kCreditStep = kCredit / 8;  // so that not every message is answered
+constexpr std::size_t kCreditStep = kCredit / 8;  // credit is returned in steps, so not after each message
 
 }  // namespace
 

@@ -58,7 +58,7 @@ void SendChannel::turn(Calls& calls) {
 
 void SendChannel::hear(const MessageFrame& frame, Calls& calls) {
   const bool chooses = frame.kind == MessageFrameKind::request || frame.kind == MessageFrameKind::refusal;
-  if (chooses && taken_back_ && !announced_.contains(frame.number)) return;  // it had not heard that yet
+  if (chooses && taken_back_ && !announced_.contains(frame.number)) return;  // sent before it knew
   if (frame.kind == MessageFrameKind::request) {
     Outgoing message = announced(frame.number);
     if (message.taken) calls.emplace_back(std::move(message.taken));
@@ -89,7 +89,7 @@ void SendChannel::fail(const Status& why, Calls& calls) {
   calls.emplace_back([told = std::exchange(told_, {})] {});
   ahead_ = 0;
   taken_back_ = false;
-  number_ = 0;  // the other side has heard of none, or never will again
+  number_ = 0;  // the receiver knows no number, or will hear nothing more
 }
 
 void SendChannel::shut_down() const {

@@ -15,9 +15,9 @@
 namespace hora::tcp {
 namespace {
 
-/// Messages from this rank to another go over the socket that is opened here. Those from there go over the
-/// socket that is opened there. message_frame.h has the frames on them. So sending and receiving share
-/// nothing but the I/O thread, and the event fd by which they wake it.
+/// Messages from this rank to another rank go over a socket that this rank opens. Messages from the other
+/// rank go over a socket that the other rank opens. message_frame.h has the frames on them. So sending and
+/// receiving share only the I/O thread, and the event fd by which other threads wake it.
 ///
 ///   part                  under its own mutex                    the I/O thread alone
 ///   MessageSender         a SendChannel to each rank             the Dialer
@@ -35,17 +35,17 @@ namespace {
 /// that has taken it out under the mutex. That thread calls `memory_for`, `taken` and `done` after it has
 /// released the mutex.
 ///
-/// Wake-ups. A thread rings the event fd after it has left something to the I/O thread. That thread silences
-/// the event fd, and looks at everything only then. So it misses nothing.
+/// Wake-ups. A thread rings the event fd after it has left something to the I/O thread. The I/O thread first
+/// silences the event fd, and then looks at everything. So it misses nothing.
 ///
-/// Why no deadlock. No thread holds both mutexes, and none calls foreign code or waits while it holds one.
-/// Only the I/O thread waits, in poll(). It reads all that comes: elements that come unasked are bounded by
-/// credit, and all others have their memory. So no rank is held up by a rank that does not receive, and no
-/// ring of full sockets can form.
+/// Why no deadlock. No thread holds both mutexes. A thread that holds one neither waits nor calls code of
+/// others. Only the I/O thread waits, in poll(), and it reads all that comes. Elements that were not asked
+/// for are bounded by credit, and all others have their memory. So a rank that does not receive does not
+/// block other ranks, and full sockets never wait for each other in a cycle.
 ///
-/// Failures. A connection that breaks ends the operations that depend on it a while later (ConnectionLoss).
-/// This rank may have no descriptors to accept another rank. Receives that wait for that rank end when the
-/// time to connect (HORA_START_TIMEOUT) has passed, and again each time that it does.
+/// Failures. When a connection breaks, the operations that depend on it end a while later (ConnectionLoss).
+/// This rank may lack the descriptors to accept another rank. Receives that wait for that rank then end after
+/// the time to connect (HORA_START_TIMEOUT), and again each time it has passed.
 class TcpMessenger final : public Messenger {
  public:
   TcpMessenger(const World& world, const Config& config, AddressBook address_book)
@@ -70,7 +70,8 @@ class TcpMessenger final : public Messenger {
   std::optional<Envelope> probe(int source, int tag) override { return receiver_.probe(source, tag); }
 
   void leave(std::function<void()> done) override {
-    // Dropped by the channel to each receiver, the channel from each sender, and here.
+    // Each channel to a receiver or from a sender drops it when it is done, and so does this function. `done`
+    // is called when the last one has dropped it.
     const std::shared_ptr<void> told(static_cast<void*>(nullptr),
                                      [done = std::move(done)](void*) { done(); });
     sender_.leave(told);
@@ -101,7 +102,8 @@ class TcpMessenger final : public Messenger {
     } while (turn(std::span<const pollfd>(events).subspan(1)));
   }
 
-  /// Whether there is more to come. `abort` ends the sender last: if that has ended, so has the receiver.
+  /// Returns false when everything has ended. `abort` ends the sender last: if it has ended, so has the
+  /// receiver.
   bool turn(std::span<const pollfd> events) {
     const TimePoint now = Clock::now();
     const bool going = sender_.turn(now);
