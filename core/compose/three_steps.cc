@@ -7,9 +7,9 @@
 namespace hora {
 namespace {
 
-constexpr std::size_t kSmallBytes = 64 * 1024;  // below, messages cost more than bytes
-// A chunk, for each host that has a share of it: long enough that a message is not felt, short enough that
-// the first and the last chunk, which nothing overlaps, are not either.
+constexpr std::size_t kSmallBytes = 64 * 1024;  // up to this size, messages cost more than bytes
+// The size of a chunk, for each host that has a share of it. It is so long that the cost of a message does
+// not matter. It is so short that the first and the last chunk, which nothing overlaps, take little time.
 constexpr std::size_t kChunkBytes = 512 * 1024;
 constexpr std::size_t kMostChunkBytes = 16 * 1024 * 1024;
 

@@ -11,8 +11,8 @@
 namespace hora {
 namespace {
 
-/// One machine: its name, and the boot of its kernel, as machines may be called alike. Ranks in containers of
-/// their own have different names.
+/// A machine: its name and the boot id of its kernel, because two machines may have the same name. Ranks in
+/// different containers have different names.
 using Machine = std::pair<std::string, std::string>;
 
 Machine machine_of(const Member& member) { return {member.host, member.pid_space.substr(0, kBootIdLength)}; }
@@ -20,9 +20,9 @@ Machine machine_of(const Member& member) { return {member.host, member.pid_space
 }  // namespace
 
 Membership settle_host_ranks(Membership membership, const std::vector<Member>& members) {
-  std::vector<Machine> order;              // of their first ranks
-  std::map<Machine, int> ranks_of;         // so far, and at the end
-  std::vector<int> local(members.size());  // by rank
+  std::vector<Machine> order;              // in the order of their first ranks
+  std::map<Machine, int> ranks_of;         // how many ranks each machine has
+  std::vector<int> local(members.size());  // local ranks, by rank
   for (std::size_t rank = 0; rank < members.size(); ++rank) {
     const auto machine = machine_of(members[rank]);
     local[rank] = ranks_of[machine]++;

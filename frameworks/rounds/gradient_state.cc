@@ -5,7 +5,7 @@
 
 namespace hora::rounds {
 
-/// Whether the gradient is the same on all ranks.
+/// Whether the gradient is a reduced one, and so the same on all ranks.
 bool GradientState::is_shared(bool present, bool unchanged) const {
   return settled_ && (submitted_ > 0 || !present || unchanged);
 }

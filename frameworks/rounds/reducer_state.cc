@@ -6,7 +6,7 @@
 namespace hora::rounds {
 namespace {
 
-constexpr unsigned kMostNumbers = 8;  // names of a tensor's rounds, which then repeat
+constexpr unsigned kMostNumbers = 8;  // a tensor has this many names, which then repeat
 
 }  // namespace
 

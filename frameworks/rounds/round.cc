@@ -58,7 +58,8 @@ std::optional<Action> Round::open(Member& member) {
   return action;
 }
 
-/// Goes on to the step `then` when everything is submitted, or cannot be.
+/// Returns the action to submit. Goes on to the step `then` if everything is submitted, or cannot be
+/// submitted.
 std::optional<Action> Round::submit(Member& member, Step then) {
   auto units = member.state->units().unsubmitted();
   if (units.empty() || member.failures == kMostFailures) {
@@ -70,7 +71,7 @@ std::optional<Action> Round::submit(Member& member, Step then) {
   return action;
 }
 
-/// Submits what waited for kinds as soon as they are known.
+/// Submits the gradients that waited for their kinds, as soon as the kinds are known.
 std::optional<Action> Round::fill() {
   for (Member& member : members_) {
     if (member.step == Step::wait && !member.state->units().awaits_kinds()) member.step = Step::fill;
@@ -80,7 +81,8 @@ std::optional<Action> Round::fill() {
   return wait();
 }
 
-/// Waits for the answer of one rather than of several, as another rank may not have asked for all of them.
+/// Blocks only for the last exchange. Before that it looks at one after the other, because another rank may
+/// not have begun all of them.
 std::optional<Action> Round::wait() {
   const auto waits = [](const Member& member) { return member.step == Step::wait; };
   if (std::count_if(members_.begin(), members_.end(), waits) > 1) {

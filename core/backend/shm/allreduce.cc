@@ -11,15 +11,15 @@
 namespace hora::shm {
 namespace {
 
-// Up to where inline buffers are worth it: with one synchronisation instead of two, but a copy into lines
-// that others have read. For buffers in the arena, for private ones, and up to a whole inline buffer when
-// synchronisations cost most.
+// Inline buffers are used up to these sizes. They need one synchronisation instead of two, but a copy into
+// cache lines that other ranks have read. The first size is for buffers in the arena, and the second for
+// private ones. If a synchronisation is expensive, the limit is a whole inline buffer.
 constexpr std::size_t kOneShotBytes = 512;
 constexpr std::size_t kPrivateOneShotBytes = 2048;
-// From where on more phases may be worth what does not travel between caches and sockets then.
+// From this size on, more phases may be faster, because less data travels between caches and sockets.
 constexpr std::size_t kByLevelsBytes = 256 * 1024;
 
-/// One segment's input after the other.
+/// Copies the inputs of all segments, one after the other.
 void gather(std::byte* to, std::span<const Segment> segments, std::size_t each) {
   for (const auto& segment : segments) {
     if (segment.count > 0) std::memcpy(to, segment.input, segment.count * each);
@@ -125,8 +125,8 @@ void Allreduce::reduce_in_slots(std::span<const Segment> segments, const Reducti
   }
 }
 
-/// Few bytes, on some ranks in the inline buffer and on others in the arena: each rank reduces all of it for
-/// itself, but keeps the result aside until nobody reads the inputs any more, as outputs may be inputs.
+/// Reduces few bytes that are inline on some ranks and in the arena on others. Each rank reduces all of them.
+/// It keeps the result aside until no rank reads the inputs any more, because an output may be an input.
 void Allreduce::reduce_mixed(std::span<const Segment> segments, const Reduction& reduction) {
   const std::size_t each = size_of(reduction.dtype);
   alignas(64) std::array<std::byte, kInlineBytes> results;

@@ -7,7 +7,7 @@
 namespace hora::shm {
 namespace {
 
-constexpr std::size_t kScratchBytes = 256 * 1024;  // of each rank's private memory at a time
+constexpr std::size_t kScratchBytes = 256 * 1024;  // copied from each rank's private memory at a time
 
 }  // namespace
 
@@ -38,7 +38,7 @@ void Reducescatter::run(const Segment& whole, std::size_t begin, std::size_t end
   rounds_.phase();
 }
 
-/// Makes `inputs_` point to a range of all ranks' inputs: where they lie, or to copies of what is private.
+/// Makes `inputs_` point to a range of the inputs of all ranks: in place, or in copies of private memory.
 void Reducescatter::read_inputs(std::size_t begin, std::size_t bytes) {
   scratch_.resize(inputs_.size() * kScratchBytes);
   for (int place = 0; place < communicator_.size(); ++place) {
