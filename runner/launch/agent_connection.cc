@@ -19,7 +19,7 @@
 namespace hora::hrun {
 namespace {
 
-constexpr std::chrono::seconds kTimeToEnd{1};  // of the program, after its connection
+constexpr std::chrono::seconds kTimeToEnd{1};  // for the program to end after its connection has
 
 }  // namespace
 
@@ -66,7 +66,7 @@ bool AgentConnection::read(TimePoint now) {
   return false;
 }
 
-/// The agent is told nothing before its version is known to be ours.
+/// Checks the version of the agent. Nothing is sent to an agent of another version.
 void AgentConnection::greet(const std::string& line) {
   std::istringstream words(line);
   std::string greeting;
@@ -80,7 +80,7 @@ void AgentConnection::greet(const std::string& line) {
     return;
   }
   greeted_ = true;
-  errors_.clear();  // of login: banners, new host keys
+  errors_.clear();  // drops the messages of the login: banners, new host keys
   speak(Clock::now());
 }
 
@@ -132,7 +132,7 @@ void AgentConnection::part() {
   input_.write = Descriptor();
 }
 
-/// The connection ends when the agent has.
+/// Waits until the agent has ended, and with it the connection.
 void AgentConnection::await_agent() const {
   std::array<std::byte, 4096> rest;
   const int output = process_.output.fd();

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kNotStarted = 1;
 
-/// The agent's messages become events of the ranks, and calls become messages to it. AgentConnection has the
-/// life of the connection itself. When that is lost, or the agent refuses, the host is given up.
+/// Turns the agent's messages into events of the ranks, and calls into messages to the agent. AgentConnection
+/// keeps the connection. If the connection is lost, or the agent refuses, the host is given up.
 class RemoteRanks final : public HostRanks {
  public:
   RemoteRanks(const Road& road, HostPlan plan, std::chrono::milliseconds timeout, TimePoint now)
@@ -167,7 +167,7 @@ class RemoteRanks final : public HostRanks {
     return std::all_of(boxes_.begin(), boxes_.end(), [](const Inbox& box) { return box.closed(); });
   }
 
-  /// The end of this host. Its agent ends what is still there.
+  /// Gives the host up. The agent ends the ranks that still run there.
   void give_up(const std::string& why, int exit_code, TimePoint when) {
     connection_.drop();
     trouble_ = why;
@@ -196,7 +196,7 @@ class RemoteRanks final : public HostRanks {
   std::vector<Inbox> boxes_;  // the outputs: see OutputPiece
   std::vector<RankEvent> events_;
   std::size_t input_window_ = kWindow;
-  bool any_started_ = false;  // of the ranks
+  bool any_started_ = false;  // of the ranks of this host
 };
 
 }  // namespace
