@@ -12,7 +12,7 @@
 
 namespace hora {
 
-/// A request that some members of a group make alike. A value.
+/// A full request that some members of a group make alike. A value.
 struct Voice {
   RankSet places;
   std::shared_ptr<const Request> request;

@@ -8,19 +8,19 @@
 
 namespace hora {
 
-/// The request that some ranks make alike under one name: by number or in full. A value.
+/// One request that several ranks make alike under one name, either by number or in full. A value.
 struct Asking {
   RankSet who;
-  DecisionId repeat = 0;                   ///< 0: not by number
-  std::shared_ptr<const Request> request;  ///< null: by number
+  DecisionId repeat = 0;                   ///< the number; 0: the request is in full
+  std::shared_ptr<const Request> request;  ///< the full request; null: it is by number
 
-  /// Whether the ranks ask for this.
+  /// Whether this is the request by this number, or this full request.
   [[nodiscard]] bool is(DecisionId number) const { return repeat == number; }
   [[nodiscard]] bool is(const Request& full) const { return request != nullptr && *request == full; }
 };
 
-// Add the ranks to an asking for the same that is there already, if that is the first or the last. It is so
-// as a rule; else they add another asking. So many ranks that all ask for something of their own cost no more
+// Add the ranks `who` to the first or the last of `askings`, if that is the same request. This is the usual
+// case. Otherwise they append an asking, without a search. So many ranks with different requests cost no more
 // than few.
 void add_asking(std::vector<Asking>& askings, const RankSet& who, DecisionId repeat);
 void add_asking(std::vector<Asking>& askings, const RankSet& who, const Request& request);

@@ -9,28 +9,28 @@
 
 namespace hora {
 
-/// Notices that a training makes the same decisions in every step, in whatever order: then an order can be
-/// locked. A step begins with a decision that is made once in it, as it seems; if steps turn out to be
-/// unequal, another one is tried, that is rarer. *Engine only.*
+/// Finds out whether a training makes the same decisions in every step, in any order; then an order can be
+/// locked. It assumes that a step begins with a decision that is made once in each step. If the steps are
+/// then unequal, it tries another decision, which is rarer. *Engine only.*
 class SteadyState {
  public:
-  /// The decision of this number was made once more.
+  /// Notes that the decision of this number was made once more.
   void repeat(DecisionId id);
-  /// Something else happened.
+  /// Notes that something else than a repeated decision has happened.
   void disturb();
 
-  /// Whether enough equal steps have passed, one after the other.
+  /// Whether enough equal steps have followed each other.
   [[nodiscard]] bool is_steady() const { return equal_ >= needed_; }
-  /// If it is steady: the decisions of a step; those that the present one has made already come first, in the
-  /// order in which it made them.
+  /// The decisions of a step; only if `is_steady`. Those that the present step has made already come first,
+  /// in the order in which it made them.
   [[nodiscard]] std::vector<DecisionId> order() const;
-  /// How many of them the present step has made.
+  /// How many decisions the present step has made.
   [[nodiscard]] std::size_t made() const { return step_.size(); }
 
-  /// The order is locked.
+  /// Notes that the order is locked.
   void begin_lock() { locked_ = last_.size(); }
-  /// It is not any more; it held for so many decisions. If that was not worth it, or `dear`, it takes longer
-  /// until it is steady again.
+  /// Notes that the lock has ended after so many decisions. If it was too short to be worth its cost, or if
+  /// `dear`, more equal steps are needed before the next lock.
   void end_lock(std::uint64_t decisions, bool dear);
 
  private:
@@ -38,12 +38,12 @@ class SteadyState {
   void forget();
   void begin_anew(const std::vector<DecisionId>& recent);
 
-  std::vector<DecisionId> step_;                       // the present one, as far as it has got
-  std::vector<DecisionId> last_;                       // the last whole one
-  std::unordered_map<DecisionId, int> still_to_come_;  // of those of the last one, in the present one
+  std::vector<DecisionId> step_;                       // the decisions of the present step so far
+  std::vector<DecisionId> last_;                       // the decisions of the last whole step
+  std::unordered_map<DecisionId, int> still_to_come_;  // how often each is still to come in the present step
   std::size_t locked_ = 1;                             // decisions in a step of the last lock
   int equal_ = 0;
-  int most_times_ = 4;  // that something is made in what should be one step, but has not ended
+  int most_times_ = 4;  // if a decision is made so often too many times, another step is tried
   int needed_ = 3;
 };
 
