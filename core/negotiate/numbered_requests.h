@@ -78,8 +78,7 @@ class NumberedRequests {
   RankSet everybody_;
   Schedule schedule_;
   std::unordered_map<DecisionId, Remembered> remembered_;
-  std::deque<std::pair<std::uint64_t, DecisionId>>
-      forgotten_;                     // with the number of the verdict that forgot it
+  std::deque<std::pair<std::uint64_t, DecisionId>> forgotten_;  // and the verdict that forgot each
   std::vector<std::uint64_t> heard_;  // how many verdicts each member has heard, by place
   std::uint64_t verdicts_ = 0;
 };

@@ -16,9 +16,8 @@ namespace hora::hrun {
 
 /// The way to reach a host: by ssh, or by srun within a Slurm allocation. A value.
 struct Road {
-  std::string host;  ///< the host, as the user names it
-  std::vector<std::string>
-      command;  ///< starts an agent on the host, and connects its standard input and output
+  std::string host;                  ///< as the user names it
+  std::vector<std::string> command;  ///< starts an agent on the host, with its stdin and stdout connected
   /// Returns why no agent has started. `words`: what the command wrote to stderr; `exit_code`: its exit code.
   std::function<std::string(const std::string& words, int exit_code)> explain;
 };
