@@ -93,12 +93,10 @@ void Units::learn(const std::vector<int>& kinds, bool lasting) {
     if (kinds[i] == kUnknown) continue;
     const int parameter = question_.asked[i];
     learn_one(parameter, kinds[i], lasting);
-    const auto [list, fresh] = of_unit.emplace(at(parameter).unit, question_.learned.size());
-    if (fresh || !travels_dense(kinds[i])) {
-      question_.learned.push_back({parameter});
-    } else {
-      question_.learned[list->second].push_back(parameter);
-    }
+    std::size_t list = question_.learned.size();
+    if (travels_dense(kinds[i])) list = of_unit.emplace(at(parameter).unit, list).first->second;
+    if (list == question_.learned.size()) question_.learned.emplace_back();
+    question_.learned[list].push_back(parameter);
   }
   learn_nothing();
 }

@@ -9,6 +9,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 TEST(Units, TheLastUnitOfARoundIsNotCompleteWithinThePass) {
   Units units(false);
@@ -34,6 +35,18 @@ TEST(Units, ForgetsKindsThatNotAllRanksKnow) {
   EXPECT_THAT(units.unsubmitted(), IsEmpty());
   units.end_round();
   EXPECT_THAT(units.unasked(), ElementsAre(0, 1));
+}
+
+TEST(Units, SubmitASparseGradientAloneWhateverIsKnownOfItsUnit) {
+  for (const auto& kinds : {std::vector<int>{1, kDense, kDense}, {kDense, 1, kDense}}) {
+    Units units(/*sparse_as_dense=*/false);
+    const int unit = units.add_unit();
+    for (int i = 0; i < 3; ++i) units.add_parameter(unit, kUnknown);
+    units.asked(units.unasked());
+    units.learn(kinds, /*lasting=*/false);
+    const int sparse = kinds[0] == 1 ? 0 : 1;
+    EXPECT_THAT(units.unsubmitted(), UnorderedElementsAre(ElementsAre(sparse), ElementsAre(1 - sparse, 2)));
+  }
 }
 
 }  // namespace

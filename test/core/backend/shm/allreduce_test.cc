@@ -40,8 +40,8 @@ void sum_in_place(std::size_t count, Memory memory, int in_memory) {
 
 TEST(Allreduce, IsExactAtTheBordersOfItsWaysWhereverTheBuffersLie) {
   for (const std::size_t bytes :
-       {std::size_t{0}, std::size_t{512}, std::size_t{516}, std::size_t{2048}, std::size_t{2052}, kInlineBytes,
-        kInlineBytes + 4, std::size_t{256 * 1024}, kStageBytes, 3 * kStageBytes + 4}) {
+       {std::size_t{0}, std::size_t{512}, std::size_t{516}, std::size_t{2048}, std::size_t{2052},
+        kInlineBytes, kInlineBytes + 4, std::size_t{256 * 1024}, kStageBytes, 3 * kStageBytes + 4}) {
     for (const Memory memory : {Memory::arena, Memory::reached, Memory::out_of_reach}) {
       for (const int in_memory : {1, 3}) {
         SCOPED_TRACE(testing::Message()
