@@ -13,7 +13,7 @@ struct DTypeRow {
 };
 
 /// A row for each DType, in the order of their numbers.
-constexpr std::array<DTypeRow, kDTypes> kRows{{
+constexpr std::array<DTypeRow, kDTypes> kDTypeRows{{
     {"uint8", 1, NumberKind::unsigned_integer},
     {"int8", 1, NumberKind::signed_integer},
     {"int16", 2, NumberKind::signed_integer},
@@ -29,7 +29,7 @@ constexpr std::array<DTypeRow, kDTypes> kRows{{
 constexpr std::array<std::string_view, kReduceOps> kReduceOpNames{"average", "sum",     "min",
                                                                   "max",     "product", "adasum"};
 
-const DTypeRow& row_of(DType dtype) { return kRows.at(static_cast<std::size_t>(dtype)); }
+const DTypeRow& row_of(DType dtype) { return kDTypeRows.at(static_cast<std::size_t>(dtype)); }
 
 }  // namespace
 
@@ -45,7 +45,7 @@ DType sum_dtype(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
 
 std::optional<DType> dtype_named(std::string_view name) {
   for (int i = 0; i < kDTypes; ++i) {
-    if (kRows[static_cast<std::size_t>(i)].name == name) return static_cast<DType>(i);
+    if (kDTypeRows[static_cast<std::size_t>(i)].name == name) return static_cast<DType>(i);
   }
   return std::nullopt;
 }

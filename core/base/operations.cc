@@ -7,7 +7,7 @@ namespace hora {
 namespace {
 
 /// A row for each Operation, in the order of their numbers.
-constexpr std::array<OperationTraits, kOperations> kRows{{
+constexpr std::array<OperationTraits, kOperations> kOperationRows{{
     {.name = "allreduce",
      .reduces = true,
      .narrows = true,
@@ -29,7 +29,9 @@ constexpr std::array<OperationTraits, kOperations> kRows{{
 
 }  // namespace
 
-const OperationTraits& traits(Operation operation) { return kRows.at(static_cast<std::size_t>(operation)); }
+const OperationTraits& traits(Operation operation) {
+  return kOperationRows.at(static_cast<std::size_t>(operation));
+}
 
 std::string_view name(Operation operation) { return traits(operation).name; }
 
