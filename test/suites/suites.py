@@ -92,11 +92,11 @@ def count(
     return tally
 
 
-def ctest(name: str, preset: str, *choice: str) -> Tally:
+def ctest(name: str, preset: str, *choice: str, environment: Mapping[str, str] | None = None) -> Tally:
     """Runs the GoogleTest programs of a preset, each of which leaves its report where test/CMakeLists.txt
     says."""
     reports = fresh(ROOT / f"build/{preset}/reports")
-    return count(name, reports, ["ctest", "--preset", preset, *choice])
+    return count(name, reports, ["ctest", "--preset", preset, *choice], environment)
 
 
 def one(name: str, command: Sequence[object], seconds: float = 1800) -> Tally:
@@ -146,9 +146,7 @@ def sanitized(preset: str, whole: bool) -> Tally:
     Unless `whole`, each commit runs the next quarter of their cases."""
     tally = ctest(preset, preset, "--exclude-regex", "^conformance")
     quarter = {} if whole else {"GTEST_TOTAL_SHARDS": "4", "GTEST_SHARD_INDEX": str(commits() % 4)}
-    reports = fresh(ROOT / f"build/{preset}/reports")
-    command: list[Word] = ["ctest", "--preset", preset, "--tests-regex", "^conformance"]
-    tally.add(count(f"{preset}-conformance", reports, command, quarter))
+    tally.add(ctest(f"{preset}-conformance", preset, "--tests-regex", "^conformance", environment=quarter))
     return tally
 
 
