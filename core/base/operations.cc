@@ -8,22 +8,18 @@ namespace {
 
 /// A row for each Operation, in the order of their numbers.
 constexpr std::array<OperationTraits, kOperations> kOperationRows{{
-    {.name = "allreduce",
-     .reduces = true,
-     .narrows = true,
-     .fuses = true,
-     .from_joined = FromJoined::neutral},
+    {.name = "allreduce", .reduces = true, .packs = true, .fuses = true, .from_joined = FromJoined::neutral},
     {.name = "broadcast", .has_root = true, .fuses = true},
     {.name = "allgather", .by_rows = true, .sizes_output = true, .from_joined = FromJoined::no_rows},
     {.name = "barrier", .has_tensor = false},
     {.name = "alltoall", .by_rows = true, .sizes_output = true},
-    {.name = "reducescatter", .reduces = true, .narrows = true, .by_rows = true},
+    {.name = "reducescatter", .reduces = true, .packs = true, .by_rows = true},
     {.name = "join", .has_tensor = false},
     {.name = "add_process_set", .has_tensor = false},
     {.name = "remove_process_set", .has_tensor = false},
     {.name = "gather", .has_root = true, .by_rows = true, .sizes_output = true},
     {.name = "scatter", .has_root = true, .by_rows = true, .sizes_output = true},
-    {.name = "reduce", .reduces = true, .narrows = true, .has_root = true},
+    {.name = "reduce", .reduces = true, .packs = true, .has_root = true},
     {.name = "scan", .reduces = true, .on_gpu = false},
 }};
 

@@ -325,7 +325,7 @@ class Admission {
   /// Only wide floats are narrowed; everything else travels as it is.
   [[nodiscard]] DType wire() const {
     const bool wide = entry_.dtype == DType::float32 || entry_.dtype == DType::float64;
-    return traits_.narrows && wide && is_half(entry_.wire) ? entry_.wire : entry_.dtype;
+    return traits_.packs && wide && is_half(entry_.wire) ? entry_.wire : entry_.dtype;
   }
 
   const Entry& entry_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/gpu_completion.h"
 
+#include "core/base/operations.h"
 #include "core/base/status_of.h"
 #include "core/device/neutral.h"
 
@@ -67,7 +68,7 @@ void GpuCompletion::launch(RunningBatch& batch, const Status& failure) {
 std::shared_ptr<std::byte> GpuCompletion::stand_in(const Request& request) {
   const std::size_t bytes = byte_count(request);
   auto memory = gpu_.gpu->allocate(bytes);
-  if (request.operation != Operation::allreduce) return memory;
+  if (traits(request.operation).from_joined != FromJoined::neutral) return memory;
   const auto neutral = gpu_.gpu->allocate_pinned(bytes);
   fill_neutral(neutral.get(), request.dtype, request.op, element_count(request));
   lane_.stream->copy(memory.get(), neutral.get(), bytes);

@@ -2,6 +2,7 @@
 #include "core/runtime/host_completion.h"
 
 #include "core/base/memory.h"
+#include "core/base/operations.h"
 #include "core/device/neutral.h"
 
 #include <utility>
@@ -14,7 +15,7 @@ void HostCompletion::complete(RunningBatch batch, const Status& failure) {
 
 std::shared_ptr<std::byte> HostCompletion::stand_in(const Request& request) {
   auto memory = allocate_aligned(byte_count(request));
-  if (request.operation == Operation::allreduce)
+  if (traits(request.operation).from_joined == FromJoined::neutral)
     fill_neutral(memory.get(), request.dtype, request.op, element_count(request));
   return memory;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/lane_operations.h"
 
+#include "core/base/operations.h"
 #include "core/compose/adasum.h"
 #include "core/compose/scan.h"
 
@@ -45,9 +46,7 @@ void LaneOperations::carry_out(RunningBatch& batch) {
 /// Only an operation that the Packer carries out has several stages.
 std::vector<Span> LaneOperations::spans_of(const Decision& decision, TimePoint started) const {
   const Request& request = decision.request;
-  const bool packs = request.operation == Operation::allreduce ||
-                     request.operation == Operation::reducescatter || request.operation == Operation::reduce;
-  if (packs && request.op != ReduceOp::adasum)
+  if (traits(request.operation).packs && request.op != ReduceOp::adasum)
     return decision.contributed ? packer_.spans() : std::vector<Span>();
   return {{Stage::transfer, started, Clock::now()}};
 }

@@ -30,7 +30,7 @@ TEST(Operations, HaveRowsThatAgreeWithThemselves) {
   for_each_operation([](Operation operation, const OperationTraits& row) {
     EXPECT_TRUE(row.has_tensor || !(row.reduces || row.has_root || row.by_rows || row.fuses));
     EXPECT_TRUE(row.by_rows || !row.sizes_output) << "only numbers of rows may differ between ranks";
-    EXPECT_TRUE(row.reduces || !row.narrows) << "only sums are made of narrower elements";
+    EXPECT_TRUE(row.reduces || !row.packs) << "only sums are made of narrower elements";
     EXPECT_TRUE(row.by_rows || row.from_joined != FromJoined::no_rows);
     EXPECT_TRUE(!row.has_root || row.from_joined == FromJoined::refused) << "the root may have joined";
     EXPECT_EQ(concerns_members(operation), !row.has_tensor && operation != Operation::barrier);
