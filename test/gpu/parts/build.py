@@ -25,7 +25,6 @@ def environment() -> dict[str, str]:
         variables["PYTHONPATH"] = os.pathsep.join(
             filter(None, [str(CARRIED / "python"), os.environ.get("PYTHONPATH", "")])
         )
-        variables["HORA_NCCL_LIBRARY"] = str(BUILD / "test/fake_gpu/libnccl.so.2")
         variables["LD_LIBRARY_PATH"] = os.pathsep.join(
             filter(None, [str(CARRIED / "lib"), os.environ.get("LD_LIBRARY_PATH", "")])
         )
