@@ -3,6 +3,7 @@
 
 #include <hora/hora.h>
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 
 namespace hora {
@@ -22,6 +23,19 @@ TEST(Module, IsFoundBesideTheLibrary) {
   const Module module = load_module("test_module", {});
   EXPECT_TRUE(module.path.ends_with("/libhora_test_module.so"));
   EXPECT_STREQ(static_cast<const char*>(module.functions), "at your service");
+}
+
+TEST(Module, KeepsAStandardLibraryOfItsOwnToItself) {
+  std::string path = load_module("test_module", {}).path;
+  path.replace(path.find("test_module"), std::string("test_module").size(), "test_static");
+  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << ::dlerror();
+  EXPECT_NE(::dlsym(library, "length_of"), nullptr);
+  const void* function = ::dlsym(library, "_ZNSt6localeD1Ev");  // std::locale::~locale()
+  Dl_info home{};
+  if (function != nullptr) ASSERT_NE(::dladdr(function, &home), 0);
+  EXPECT_TRUE(function == nullptr || path != home.dli_fname);
+  ::dlclose(library);
 }
 
 TEST(Module, ThatIsNowhereIsMissedWithTheRemedy) {
