@@ -31,6 +31,16 @@ std::string paragraph(const std::string& text) {
 
 bool ended_badly(const RankSummary& rank) { return !rank.ending || rank.ending->exit_code != 0; }
 
+/// Whether `error` tells of a rank that ended because it did not catch `cause`, an error of Hora. Ranks that
+/// have not got `cause` themselves get such an error (core/runtime/on_failure.cc has its words).
+bool quotes(const std::string& error, const std::string& cause) {
+  return cause.rfind("hora::", 0) == 0 && error.find("uncaught " + first_line(cause)) != std::string::npos;
+}
+
+bool have_one_cause(const std::string& one, const std::string& other) {
+  return one == other || quotes(one, other) || quotes(other, one);
+}
+
 /// " at train.py:31 in step, train.py:40"
 std::string at(const EndReport& report) { return report.where.empty() ? "" : " at " + report.where; }
 
@@ -43,7 +53,11 @@ std::optional<EndReports::Trace> EndReports::take(int rank, const Reply& reply) 
     EndReport report = decode_end_report(reply.content);
     std::optional<Trace> trace;
     if (!report.trace.empty()) {
-      trace = Trace{std::exchange(report.trace, {}), shown_.insert(report.error).second};
+      const bool known = std::any_of(shown_.begin(), shown_.end(), [&](const std::string& error) {
+        return have_one_cause(error, report.error);
+      });
+      if (!known) shown_.insert(report.error);
+      trace = Trace{std::exchange(report.trace, {}), !known};
       with_trace_.insert(rank);
     }
     ends_[rank] = std::move(report);
@@ -65,11 +79,13 @@ std::string EndReports::describe(int first, const JobSummary& summary) const {
     const EndReport* report = of(rank);
     if (report == nullptr || !ended_badly(summary.ranks[static_cast<std::size_t>(rank)])) return;
     const Kind kind{report->error, at(*report)};
-    const auto known =
-        std::find_if(kinds.begin(), kinds.end(), [&](const auto& other) { return other.first == kind; });
+    const auto known = std::find_if(kinds.begin(), kinds.end(), [&](const auto& other) {
+      return other.first.second == kind.second && have_one_cause(other.first.first, kind.first);
+    });
     if (known == kinds.end()) {
       kinds.push_back({kind, {rank}});
     } else {
+      if (quotes(known->first.first, kind.first)) known->first.first = kind.first;
       known->second.push_back(rank);
     }
   };

@@ -17,7 +17,7 @@ namespace hora::hrun {
 class EndReports {
  public:
   /// A text for a rank's stderr, and whether it is to be shown: the first rank's with an error is; of others
-  /// with the same error the summary tells.
+  /// with the same error, or one that quotes it, the summary tells.
   struct Trace {
     std::string text;
     bool shown = true;

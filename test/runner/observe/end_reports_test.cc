@@ -51,6 +51,21 @@ TEST(EndReports, TellOfRanksThatFailForOneReasonTogetherAndOfTheFirstCauseFirst)
       << "a first cause that told nothing hides nobody's reason";
 }
 
+TEST(EndReports, TellOfAnErrorOfHoraOnceAlsoIfSomeRanksHearOfItFromARankThatItEnded) {
+  const EndReport cause{"hora::Error: 't1': rank 1 has left\n  Did you mean join?", "", "t\n"};
+  const EndReport quoted{"hora::Error: rank 0 (pid 7) failed: uncaught " + cause.error, "", "t\n"};
+  for (const bool cause_first : {true, false}) {
+    EndReports reports;
+    EXPECT_TRUE(reports.take(0, ends(cause_first ? cause : quoted))->shown);
+    EXPECT_FALSE(reports.take(1, ends(cause_first ? quoted : cause))->shown);
+    for (const int first : {0, 1}) {
+      EXPECT_EQ(
+          reports.describe(first, job_of(2)),
+          "hrun: hora::Error: 't1': rank 1 has left\n  Did you mean join?\nhrun: this ended ranks 0 and 1\n");
+    }
+  }
+}
+
 TEST(EndReports, SayNothingOfARankThatEndedWellAllTheSame) {
   EndReports reports;
   reports.take(0, ends({"E: printed by the program", "a.py:7", ""}));
