@@ -15,7 +15,8 @@ namespace hora::nccl {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
-constexpr std::size_t kLineBytes = 64;  // data at other addresses has no symmetric address
+constexpr std::size_t kPageBytes = std::size_t{2} << 20;  // ncclMemAlloc takes whole pages
+constexpr std::size_t kLineBytes = 64;                    // data at other addresses has no symmetric address
 constexpr int kOffsetBits = 40;  // of an offset in an allocation; above them is the allocation's ordinal
 constexpr std::size_t kMostOffset = (std::size_t{1} << kOffsetBits) - 2 * kLineBytes;
 
@@ -43,12 +44,9 @@ NcclBlock::NcclBlock(std::shared_ptr<const OpenNccl> nccl, std::shared_ptr<cuda:
     return;
   }
   const cuda::CurrentContext current(*gpu_->context());
-  const std::size_t before = gpu_->free_memory();
   data_ = allocate_with_nccl(*nccl_, *gpu_, bytes_);
   try {
-    // Others may have taken some meanwhile, or given more back.
-    taken_ = std::max(static_cast<std::ptrdiff_t>(before) - static_cast<std::ptrdiff_t>(gpu_->free_memory()),
-                      static_cast<std::ptrdiff_t>(bytes_));
+    taken_ = static_cast<std::ptrdiff_t>((bytes_ + kPageBytes - 1) / kPageBytes * kPageBytes);
     clear(gpu_->context(), reinterpret_cast<CUdeviceptr>(data_), bytes_);
   } catch (...) {
     nccl_->functions.mem_free(data_);
