@@ -21,6 +21,9 @@ constexpr std::size_t kMostOps = 16;
 
 ncclConfig_t configuration() {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  // Then no call can hang in a dead rank, and any can be stopped. The price: NCCL starts a thread for each
+  // call or group of calls. On an H100 with NCCL 2.28 a call takes 140 to 180 us of the host, and 16 to 60 us
+  // else.
   config.blocking = 0;
   config.splitShare = 1;  // smaller communicators use this one's channels and buffers
   return config;
