@@ -26,11 +26,11 @@ struct Completer::Course {
   Flight flight;
   TimePoint added;
   std::optional<TimePoint> began = std::nullopt;  // the thread's: when its inputs were seen to be there
-  bool told = false;                              // the thread's: `on_failure` has been told of it
+  bool told = false;                              // the thread's: it has been told to `failed`
 };
 
-Completer::Completer(std::chrono::milliseconds timeout, std::function<void(const Status&)> on_failure)
-    : timeout_(timeout), on_failure_(std::move(on_failure)) {}
+Completer::Completer(std::chrono::milliseconds timeout, FlightNotices notices)
+    : timeout_(timeout), notices_(std::move(notices)) {}
 
 Completer::~Completer() {
   {
@@ -62,9 +62,9 @@ void Completer::add(Flight flight) {
   changed_.notify_all();
 }
 
-bool Completer::idle() const {
+std::size_t Completer::flights() const {
   const std::lock_guard lock(mutex_);
-  return flights_.empty();
+  return flights_.size();
 }
 
 Status Completer::drain() {
@@ -132,7 +132,7 @@ void Completer::see_to_first(std::unique_lock<std::mutex>& lock) {
   }
   if (!failure.ok() && !told) {
     course->told = true;
-    on_failure_(failure);
+    notices_.failed(failure);
   }
   lock.lock();
   if (reached) {
@@ -142,6 +142,10 @@ void Completer::see_to_first(std::unique_lock<std::mutex>& lock) {
     lock.lock();
     flights_.pop_front();
     changed_.notify_all();
+    if (!notices_.ended) return;
+    lock.unlock();
+    notices_.ended();
+    lock.lock();
     return;
   }
   if (give_up_at_ && now >= *give_up_at_) return give_up(lock);

@@ -28,6 +28,12 @@ struct Flight {
   std::function<void(const Status& status, bool ended)> finish;
 };
 
+/// The calls that a Completer makes on its thread. They must not block. A value.
+struct FlightNotices {
+  std::function<void(const Status&)> failed;  ///< of a flight that takes too long, or a GPU that fails
+  std::function<void()> ended{};              ///< a flight has ended, and is no longer counted; may be empty
+};
+
 /// Sees to what is under way on the GPU, so that the engine need not wait for it: a thread that looks whether
 /// the first flight has ended, and then the next, as they end in the order in which they began. It sleeps
 /// between two looks, an eighth of the time that it has waited for, from 20 µs to 1 ms; without flights until
@@ -39,11 +45,11 @@ struct Flight {
 /// can wake it. That wait ends with a flight, or with `fail`, which another thread or this one brings about.
 ///
 /// A flight that does not end within `timeout` after its inputs were there, and a GPU that fails, are told to
-/// `on_failure`, once for each flight, on the thread; it must not block. *Thread-safe*, but only one thread
+/// `failed` of the notices, once for each flight. *Thread-safe*, but only one thread
 /// adds.
 class Completer {
  public:
-  Completer(std::chrono::milliseconds timeout, std::function<void(const Status&)> on_failure);
+  Completer(std::chrono::milliseconds timeout, FlightNotices notices);
   /// Nothing may be under way.
   ~Completer();
   Completer(const Completer&) = delete;
@@ -53,7 +59,7 @@ class Completer {
   /// `interrupt` or `fail`.
   void make_room();
   void add(Flight flight);
-  [[nodiscard]] bool idle() const;
+  [[nodiscard]] std::size_t flights() const;
   /// Blocks until nothing is under way, or the status of a failure.
   Status drain();
   /// Ends all waiting in `make_room` and `drain` with this status. The first one counts.
@@ -74,7 +80,7 @@ class Completer {
   void give_up(std::unique_lock<std::mutex>& lock);
 
   std::chrono::milliseconds timeout_;
-  std::function<void(const Status&)> on_failure_;
+  FlightNotices notices_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   // Under the mutex:

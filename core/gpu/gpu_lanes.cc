@@ -16,20 +16,20 @@ constexpr std::chrono::milliseconds kAbortTimeout{2'000};  // for a GPU to end w
 
 }  // namespace
 
-GpuLanes::GpuLanes(OwnGpu& own, const Config& config, AbortBroadcaster& aborter,
-                   std::function<void(const Status&)> on_failure)
+GpuLanes::GpuLanes(OwnGpu& own, const Config& config, AbortBroadcaster& aborter, FlightNotices notices)
     : own_(own),
       config_(config),
       aborter_(aborter),
       gpu_wait_{config.operation_timeout},
-      completer_(config.operation_timeout, [this, on_failure = std::move(on_failure)](const Status& why) {
-        {
-          const std::lock_guard lock(mutex_);
-          if (failure_.ok()) failure_ = why;
-        }
-        interrupt(why);
-        on_failure(why);
-      }) {}
+      completer_(config.operation_timeout, {[this, failed = std::move(notices.failed)](const Status& why) {
+                                              {
+                                                const std::lock_guard lock(mutex_);
+                                                if (failure_.ok()) failure_ = why;
+                                              }
+                                              interrupt(why);
+                                              failed(why);
+                                            },
+                                            std::move(notices.ended)}) {}
 
 GpuLanes::~GpuLanes() {
   {
@@ -175,8 +175,6 @@ void GpuLanes::interrupt(const Status& why) {
   if (!interrupted_) interrupted_ = why;
   if (nccl_ != nullptr) nccl_->stop(why);
 }
-
-bool GpuLanes::busy() const { return !completer_.idle(); }
 
 void GpuLanes::check() {
   {

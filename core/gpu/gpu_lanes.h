@@ -9,7 +9,6 @@
 #include "core/gpu/own_gpu.h"
 #include "core/gpu/staged.h"
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -37,10 +36,8 @@ struct GpuLane {
 /// a GPU can be. *Engine only.*
 class GpuLanes {
  public:
-  /// An operation that is under way on the GPU, and fails there, is told to `on_failure`, on another thread;
-  /// `on_failure` must not block.
-  GpuLanes(OwnGpu& own, const Config& config, AbortBroadcaster& aborter,
-           std::function<void(const Status&)> on_failure);
+  /// `notices`: of batches that are under way on the GPU, on another thread.
+  GpuLanes(OwnGpu& own, const Config& config, AbortBroadcaster& aborter, FlightNotices notices);
   /// Nothing may be under way, unless `fail` has been called.
   ~GpuLanes();
 
@@ -61,8 +58,9 @@ class GpuLanes {
 
   /// Ends all waiting for the GPU with this status; thread-safe.
   void interrupt(const Status& why);
-  /// Whether anything is under way on the GPU: then `check` wants to be called from time to time.
-  [[nodiscard]] bool busy() const;
+  /// The number of batches that are under way on the GPU. While it is not 0, `check` wants to be called from
+  /// time to time.
+  [[nodiscard]] std::size_t under_way() const { return machine_ ? completer_.flights() : 0; }
   /// Throws Error if NCCL has failed, or what is under way has.
   void check();
   /// Waits until nothing is under way. Throws Error if that fails.

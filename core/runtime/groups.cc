@@ -24,7 +24,7 @@ bool nccl_takes(const Request& request) {
 
 Groups::Groups(World& world, const Config& config, const std::vector<int>& all, TensorTable& table,
                Recorder& recorder, Tracer& tracer, AbortBroadcaster& aborter, OwnGpu& gpu,
-               std::function<void(const Status&)> on_gpu_failure)
+               FlightNotices on_gpu)
     : world_(world),
       config_(config),
       table_(table),
@@ -34,7 +34,7 @@ Groups::Groups(World& world, const Config& config, const std::vector<int>& all, 
       thresholds_(first_thresholds(config)),
       world_executor_(world.lane, table, recorder, tracer, {kWorld, all, world.control->rank()},
                       thresholds_.host),
-      gpu_(gpu, config, aborter, std::move(on_gpu_failure)) {
+      gpu_(gpu, config, aborter, std::move(on_gpu)) {
   aborter_.watch(*world.lane.collective);
 }
 

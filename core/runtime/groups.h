@@ -8,7 +8,6 @@
 #include "core/gpu/gpu_lanes.h"
 #include "core/runtime/executor.h"
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -22,8 +21,7 @@ class Groups {
  public:
   /// Begins with all ranks of the job.
   Groups(World& world, const Config& config, const std::vector<int>& all, TensorTable& table,
-         Recorder& recorder, Tracer& tracer, AbortBroadcaster& aborter, OwnGpu& gpu,
-         std::function<void(const Status&)> on_gpu_failure);
+         Recorder& recorder, Tracer& tracer, AbortBroadcaster& aborter, OwnGpu& gpu, FlightNotices on_gpu);
   /// Nothing may be under way on the GPU, unless `gpu().fail` has been called.
   ~Groups();
   Groups(const Groups&) = delete;

@@ -22,10 +22,13 @@ Loop::Loop(World& world, const Config& config, TensorTable& table, ProcessSets& 
       observation_(world, config, table, timeline, delays, messages, negotiator_, wake_up_),
       groups_(world, config, *sets.ranks_of(kWorld), table, observation_.recorder(),
               observation_.tracing().tracer(), aborter_, gpu,
-              [this](const Status& why) {
-                aborter_.ring(why);
-                wake_up_.ring();
-              }),
+              {[this](const Status& why) {
+                 aborter_.ring(why);
+                 wake_up_.ring();
+               },
+               [this] {
+                 if (table_.has_requests()) wake_up_.ring();
+               }}),
       sizer_(world, config, groups_, negotiator_),
       changes_(sets, groups_, table, negotiator_),
       watchdog_(
@@ -69,7 +72,7 @@ Loop::Turn Loop::turn_or_throw(bool pressing) {
   if (turn.over) return turn;
   // This comes last, because these times depend on the work that began in this turn.
   turn.next = std::min({turn.next, negotiator_.next_look(), next_tell});
-  if (groups_.gpu().busy()) turn.next = std::min(turn.next, now + kLookAtNccl);
+  if (groups_.gpu().under_way() > 0) turn.next = std::min(turn.next, now + kLookAtNccl);
   return turn;
 }
 
@@ -78,8 +81,20 @@ void Loop::ask(TimePoint now) {
   if (leaving_.has_left()) return;
   const auto reason = leaving_.asked();  // read first: tensors submitted before that are still asked for
   if (reason && !reason->empty()) throw Error(Code::aborted, *reason);  // `leave` has told the other ranks
-  for (const auto& [group, requests] : table_.take_requests()) negotiator_.ask(group, requests, now);
+  const TakeOnGpu on_gpu = reason ? TakeOnGpu::all : take_on_gpu();
+  for (const auto& [group, requests] : table_.take_requests(on_gpu)) negotiator_.ask(group, requests, now);
   if (reason) leaving_.go_on(now);
+}
+
+/// The host gives work to the GPU long before the GPU does it. If all requests were asked for at once, each
+/// batch would have one tensor. So while one batch is under way, another one is asked for, of the tensors
+/// that are computed. While two are, the requests wait, and the end of a batch rings for this loop. Batches
+/// under way end without any request that waits: all ranks have decided them, and their inputs were given to
+/// the GPU before.
+TakeOnGpu Loop::take_on_gpu() {
+  const std::size_t under_way = groups_.gpu().under_way() + (work_.empty() ? 0 : 1);
+  if (under_way == 0) return TakeOnGpu::all;
+  return under_way == 1 ? TakeOnGpu::ready : TakeOnGpu::none;
 }
 
 /// Queues the verdicts that have come. Returns the latest time for the next call.

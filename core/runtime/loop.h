@@ -62,6 +62,7 @@ class Loop {
  private:
   Turn turn_or_throw(bool pressing);
   void ask(TimePoint now);
+  TakeOnGpu take_on_gpu();
   TimePoint hear(TimePoint now, bool pressing);
   void follow_steps();
   void interrupt(const Status& why);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace hora {
@@ -84,15 +85,17 @@ void TensorTable::open(const Asked& asked) {
 }
 
 Handle TensorTable::insert(Entry&& entry, Asked&& asked, TimePoint now) {
+  Waiting waiting{std::move(asked.request), asked.ready.event};
   auto state = std::make_shared<Handle::State>(helper_);
-  groups_.at(asked.group).loans.at(asked.request.name) = Loan{std::make_shared<Entry>(std::move(entry)),
-                                                              asked.group,
-                                                              state,
-                                                              now,
-                                                              std::move(asked.ready),
-                                                              true,
-                                                              asked.memory};
-  requests_[asked.group].push_back(std::move(asked.request));
+  groups_.at(asked.group).loans.at(waiting.request.name) = Loan{std::make_shared<Entry>(std::move(entry)),
+                                                                asked.group,
+                                                                state,
+                                                                now,
+                                                                std::move(asked.ready),
+                                                                true,
+                                                                asked.memory};
+  if (!waiting.input) ++requests_on_host_;
+  requests_[asked.group].push_back(std::move(waiting));
   return Handle(std::move(state));
 }
 
@@ -104,9 +107,45 @@ void TensorTable::free(int group, const std::string& name, const MemoryUse& memo
   if (owner.removed && owner.loans.empty()) groups_.erase(group);
 }
 
-std::map<int, std::vector<Request>> TensorTable::take_requests() {
+// Without the mutex it asks the GPU. Meanwhile others only put requests, which come behind those that are put
+// back.
+std::map<int, std::vector<Request>> TensorTable::take_requests(TakeOnGpu on_gpu) {
+  WaitingByGroup waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    if (requests_on_host_ > 0) on_gpu = TakeOnGpu::all;
+    if (on_gpu == TakeOnGpu::none) return {};
+    waiting = std::exchange(requests_, {});
+    requests_on_host_ = 0;
+  }
+  std::map<int, std::vector<Request>> taken;
+  for (auto& [group, requests] : waiting) {
+    const auto computed = [](const Waiting& one) { return one.input->reached(); };
+    const auto end = on_gpu == TakeOnGpu::all
+                         ? requests.end()
+                         : std::find_if_not(requests.begin() + 1, requests.end(), computed);
+    auto& of_group = taken[group];
+    of_group.reserve(static_cast<std::size_t>(end - requests.begin()));
+    for (auto one = requests.begin(); one != end; ++one) of_group.push_back(std::move(one->request));
+    requests.erase(requests.begin(), end);
+  }
+  if (on_gpu == TakeOnGpu::ready) put_back(std::move(waiting));
+  return taken;
+}
+
+void TensorTable::put_back(WaitingByGroup left) {
   const std::lock_guard lock(mutex_);
-  return std::exchange(requests_, {});
+  for (auto& [group, requests] : left) {
+    if (requests.empty()) continue;
+    auto& now = requests_[group];
+    now.insert(now.begin(), std::make_move_iterator(requests.begin()),
+               std::make_move_iterator(requests.end()));
+  }
+}
+
+bool TensorTable::has_requests() const {
+  const std::lock_guard lock(mutex_);
+  return !requests_.empty();
 }
 
 std::optional<Loan> TensorTable::take(int group, const std::string& name) {
@@ -169,6 +208,7 @@ std::vector<Loan> TensorTable::close(const Status& status) {
   const std::lock_guard lock(mutex_);
   if (!closed_) closed_ = status;
   requests_.clear();
+  requests_on_host_ = 0;
   for (auto& [group, owner] : groups_) hand_out(owner.loans, all);
   return all;
 }
@@ -176,7 +216,11 @@ std::vector<Loan> TensorTable::close(const Status& status) {
 std::vector<Loan> TensorTable::remove_group(int group) {
   std::vector<Loan> all;
   const std::lock_guard lock(mutex_);
-  requests_.erase(group);
+  if (const auto waiting = requests_.extract(group)) {
+    requests_on_host_ -=
+        static_cast<std::size_t>(std::count_if(waiting.mapped().begin(), waiting.mapped().end(),
+                                               [](const Waiting& one) { return one.input == nullptr; }));
+  }
   Group& owner = groups_.at(group);
   owner.removed = true;
   hand_out(owner.loans, all);

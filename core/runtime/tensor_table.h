@@ -47,6 +47,14 @@ struct Loan {
 /// The record that a dump has of a tensor that has not finished.
 [[nodiscard]] Record to_record(const Loan& loan, const std::string& name, int group);
 
+/// The requests that a call of `TensorTable::take_requests` takes, if all that wait are about tensors on the
+/// GPU. If one is not, the call takes all, so that their order stays as it is.
+enum class TakeOnGpu {
+  all,
+  ready,  ///< of each group the first, and those behind it whose inputs the GPU has already computed
+  none,
+};
+
 /// The tensors that are under way on this rank, by group and name: the only object that user threads and the
 /// engine share. One mutex guards all of it; nothing foreign runs under it. Thread-safe.
 class TensorTable {
@@ -69,8 +77,12 @@ class TensorTable {
   /// Takes all of them, or throws and takes none.
   std::vector<Handle> put(std::vector<Entry> entries, std::vector<Asked> asked, TimePoint now);
 
-  /// The requests that were put since the last call, in that order, by group.
-  std::map<int, std::vector<Request>> take_requests();
+  /// Takes requests that have been put and not been taken yet: by group, in the order in which they were put.
+  /// Those that it leaves come first in the next call. For one thread at a time. Throws Error if the GPU has
+  /// failed (`ready` only).
+  std::map<int, std::vector<Request>> take_requests(TakeOnGpu on_gpu = TakeOnGpu::all);
+  /// Whether requests wait to be taken.
+  [[nodiscard]] bool has_requests() const;
   /// Hands out the tensor of this name, if it waits here. Its name stays taken until it is launched or
   /// finished.
   std::optional<Loan> take(int group, const std::string& name);
@@ -100,6 +112,13 @@ class TensorTable {
     LoansByName loans = {};  // without a handle: handed out
     bool removed = false;
   };
+  /// A request that has not been taken.
+  struct Waiting {
+    Request request;
+    std::shared_ptr<Event> input;  // null: it is about a tensor on the host
+  };
+  using WaitingByGroup = std::map<int, std::vector<Waiting>>;
+  void put_back(WaitingByGroup left);
   void open(const Asked& asked);
   Handle insert(Entry&& entry, Asked&& asked, TimePoint now);
   void free(int group, const std::string& name, const MemoryUse& memory);
@@ -112,7 +131,8 @@ class TensorTable {
 
   mutable std::mutex mutex_;
   std::unordered_map<int, Group> groups_{{kWorld, {}}};
-  std::map<int, std::vector<Request>> requests_;
+  WaitingByGroup requests_;
+  std::size_t requests_on_host_ = 0;  // of requests_
   std::optional<Status> closed_;
 };
 

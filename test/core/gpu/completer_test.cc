@@ -52,22 +52,33 @@ class CompleterTest : public testing::Test {
 };
 
 TEST_F(CompleterTest, FinishesFlightsInTheirOrderWhenTheyEnd) {
-  Completer completer(milliseconds(0), on_failure_);
+  Completer completer(milliseconds(0), {on_failure_});
   Trip first;
   Trip second;
   completer.add(first.flight());
   completer.add(second.flight());
-  EXPECT_FALSE(completer.idle());
+  EXPECT_EQ(completer.flights(), 2u);
   second.end->turn_on();
   first.end->turn_on();
   EXPECT_EQ(first.outcome.get(), std::pair(Status{}, true));
   EXPECT_EQ(second.outcome.get(), std::pair(Status{}, true));
   EXPECT_EQ(completer.drain(), Status{});
-  EXPECT_TRUE(completer.idle());
+  EXPECT_EQ(completer.flights(), 0u);
+}
+
+TEST_F(CompleterTest, TellsOfAFlightThatHasEndedWhenItIsNoLongerCounted) {
+  Trip trip;
+  std::promise<std::size_t> left;
+  Completer* counted = nullptr;
+  Completer completer(milliseconds(0), {on_failure_, [&] { left.set_value(counted->flights()); }});
+  counted = &completer;
+  completer.add(trip.flight());
+  trip.end->turn_on();
+  EXPECT_EQ(left.get_future().get(), 0u);
 }
 
 TEST_F(CompleterTest, TellsOfWhatDoesNotEndInTimeOnceItsInputsAreThere) {
-  Completer completer(milliseconds(20), on_failure_);
+  Completer completer(milliseconds(20), {on_failure_});
   Trip trip;
   completer.add(trip.flight("allreduce of 'x' and 2 more tensors"));
   trip.input->turn_on();
@@ -81,7 +92,7 @@ TEST_F(CompleterTest, TellsOfWhatDoesNotEndInTimeOnceItsInputsAreThere) {
 }
 
 TEST_F(CompleterTest, TellsOfAGpuThatFailedAndOfWhatItWasDoing) {
-  Completer completer(milliseconds(0), on_failure_);
+  Completer completer(milliseconds(0), {on_failure_});
   Trip trip;
   completer.add(trip.flight());
   trip.end->break_it();
@@ -92,7 +103,7 @@ TEST_F(CompleterTest, TellsOfAGpuThatFailedAndOfWhatItWasDoing) {
 }
 
 TEST_F(CompleterTest, EndsFlightsWithTheStatusOfAFailureWhenTheGpuHasLetGo) {
-  Completer completer(milliseconds(0), on_failure_);
+  Completer completer(milliseconds(0), {on_failure_});
   Trip trip;
   completer.add(trip.flight());
   const Status lost{Code::aborted, "rank 1 is gone"};
@@ -105,7 +116,7 @@ TEST_F(CompleterTest, EndsFlightsWithTheStatusOfAFailureWhenTheGpuHasLetGo) {
 }
 
 TEST_F(CompleterTest, GivesUpOnAGpuThatDoesNotLetGo) {
-  Completer completer(milliseconds(0), on_failure_);
+  Completer completer(milliseconds(0), {on_failure_});
   Trip trips[2];
   for (auto& trip : trips) completer.add(trip.flight());
   const Status lost{Code::aborted, "rank 1 is gone"};
@@ -115,7 +126,7 @@ TEST_F(CompleterTest, GivesUpOnAGpuThatDoesNotLetGo) {
 }
 
 TEST_F(CompleterTest, BoundsWhatIsUnderWayUntilItIsInterrupted) {
-  Completer completer(milliseconds(0), on_failure_);
+  Completer completer(milliseconds(0), {on_failure_});
   const auto end = std::make_shared<Switch>();
   for (int i = 0; i < 128; ++i) {
     completer.make_room();

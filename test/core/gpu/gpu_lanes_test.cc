@@ -266,6 +266,29 @@ TEST_P(GpuJob, RefusesASecondGpuAndOneThatIsNotThere) {
 INSTANTIATE_TEST_SUITE_P(All, GpuJob, testing::Values("auto", "nccl", "staged"),
                          [](const auto& made) { return std::string(made.param); });
 
+TEST(GpuLanes, GetWhatTheHostIsAheadWithInOneBatchWhenOneOfTwoHasEnded) {
+  local::LocalGroup group(2);
+  run_ranks(2, [&](int rank) {
+    Gate computing;
+    std::vector<std::vector<float>> tensors(6, {1.0F});
+    Runtime hora = join_with_gpu(group, rank, 2);
+    const auto submit = [&](std::size_t number) {
+      Entry entry =
+          on_gpu(hora, Operation::allreduce, "t" + std::to_string(number), DType::float32, tensors[number]);
+      entry.stream = &computing;
+      return hora.submit(std::move(entry));
+    };
+    for (const std::size_t number : {0, 1})
+      EXPECT_TRUE(submit(number).wait_launched_for(std::chrono::seconds(60)));
+    std::vector<Handle> ahead;
+    for (const std::size_t number : {2, 3, 4, 5}) ahead.push_back(submit(number));
+    EXPECT_FALSE(ahead.front().wait_launched_for(std::chrono::milliseconds(20)));
+    computing.open();
+    for (const auto& handle : ahead) handle.wait();
+    for (const auto& tensor : tensors) EXPECT_EQ(tensor, std::vector<float>{2.0F});
+  });
+}
+
 TEST(GpuLanes, FailTheTensorsAndNotTheJobWhereTwoRanksShareAGpuAndNcclIsWanted) {
   local::LocalGroup group(2);
   run_ranks(2, [&](int rank) {

@@ -18,7 +18,7 @@ class SizerOfARank {
     world_.vote = nullptr;
     for (int i = 0; i < ranks; ++i) all_.push_back(i);
     groups_ = std::make_unique<Groups>(world_, config_, all_, table_, recorder_, tracer_, aborter_, gpu_,
-                                       [](const Status&) {});
+                                       FlightNotices{[](const Status&) {}});
     negotiator_ = std::make_unique<Negotiator>(*world_.control);
     sizer_ = std::make_unique<BatchSizer>(world_, config_, *groups_, *negotiator_);
   }

@@ -158,7 +158,7 @@ class FragileExecutor {
   TensorTable table_;
   Recorder recorder_{100};
   Tracer tracer_;
-  Completer completer_{std::chrono::milliseconds(0), [](const Status&) {}};
+  Completer completer_{std::chrono::milliseconds(0), {[](const Status&) {}}};
   Executor executor_{lane_,
                      table_,
                      recorder_,

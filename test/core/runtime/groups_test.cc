@@ -20,7 +20,7 @@ struct GroupsOfARank {
   Tracer tracer;
   AbortBroadcaster aborter;
   OwnGpu gpu{0};
-  Groups groups{world, config, {0, 1}, table, recorder, tracer, aborter, gpu, [](const Status&) {}};
+  Groups groups{world, config, {0, 1}, table, recorder, tracer, aborter, gpu, {[](const Status&) {}}};
 };
 
 void run(const std::function<void(GroupsOfARank&, int)>& main, const Config& config = {}) {

@@ -42,7 +42,7 @@ struct RankWithSets {
   Tracer tracer;
   AbortBroadcaster aborter;
   OwnGpu gpu{0};
-  Groups groups{world, config, {0, 1}, table, recorder, tracer, aborter, gpu, [](const Status&) {}};
+  Groups groups{world, config, {0, 1}, table, recorder, tracer, aborter, gpu, {[](const Status&) {}}};
   Negotiator negotiator{*world.control};
   ProcessSetChanges changes{sets, groups, table, negotiator};
 };

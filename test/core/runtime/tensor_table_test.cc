@@ -37,6 +37,70 @@ TEST(TensorTable, KeepsANameUntilItsTensorIsFinished) {
   EXPECT_NO_THROW(table.put(entry("a"), asked("a"), {}));
 }
 
+/// A point of a GPU's stream that the test says when it is reached.
+class PointOfATest final : public Event {
+ public:
+  explicit PointOfATest(bool reached) : reached_(reached) {}
+  [[nodiscard]] bool reached() const override { return reached_; }
+  void hold_up(void* /*stream*/) const override {}
+  void reach() { reached_ = true; }
+
+ private:
+  bool reached_;
+};
+
+class TensorsOnAGpu : public testing::Test {
+ protected:
+  void put(const std::string& name, const std::shared_ptr<Event>& input) {
+    Asked one = asked(name);
+    one.ready.event = input;
+    (void)table_.put(entry(name), std::move(one), {});
+  }
+  std::vector<std::string> take(TakeOnGpu on_gpu) {
+    std::vector<std::string> names;
+    for (const auto& [group, requests] : table_.take_requests(on_gpu)) {
+      for (const auto& request : requests) names.push_back(request.name);
+    }
+    return names;
+  }
+  using Names = std::vector<std::string>;
+  TensorTable table_;
+  const std::shared_ptr<PointOfATest> early_ = std::make_shared<PointOfATest>(true);
+  const std::shared_ptr<PointOfATest> late_ = std::make_shared<PointOfATest>(false);
+};
+
+TEST_F(TensorsOnAGpu, AreAskedForInTheirOrderTheFirstAndThoseThatAreComputed) {
+  put("a", late_);
+  put("b", early_);
+  put("c", late_);
+  put("d", early_);
+  EXPECT_EQ(take(TakeOnGpu::none), Names());
+  EXPECT_EQ(take(TakeOnGpu::ready), (Names{"a", "b"}));
+  put("e", early_);
+  EXPECT_EQ(take(TakeOnGpu::ready), (Names{"c", "d", "e"}));
+  EXPECT_FALSE(table_.has_requests());
+}
+
+TEST_F(TensorsOnAGpu, DoNotWaitIfOneOnTheHostWaitsBehindThem) {
+  put("a", late_);
+  put("b", late_);
+  EXPECT_EQ(take(TakeOnGpu::ready), Names{"a"});
+  (void)table_.put(entry("c"), asked("c"), {});
+  put("d", late_);
+  EXPECT_EQ(take(TakeOnGpu::none), (Names{"b", "c", "d"}));
+  put("e", late_);
+  EXPECT_EQ(take(TakeOnGpu::none), Names()) << "the one on the host has been taken";
+}
+
+TEST_F(TensorsOnAGpu, AreForgottenWithTheirProcessSet) {
+  table_.add_group(3);
+  (void)table_.put(entry("a"), asked("a", 3), {});
+  put("b", late_);
+  table_.give_back(table_.remove_group(3), {Code::aborted, "removed"});
+  EXPECT_EQ(take(TakeOnGpu::none), Names());
+  EXPECT_EQ(take(TakeOnGpu::all), Names{"b"});
+}
+
 TEST(TensorTable, HandsOutEverythingWhenItCloses) {
   TensorTable table;
   const Handle waiting = table.put(entry("a"), asked("a"), {});

@@ -39,7 +39,7 @@ class WorkQueueTest : public testing::Test {
   AbortBroadcaster aborter_;
   OwnGpu gpu_{0};
   Groups groups_{
-      world_, config_, {0}, table_, recorder_, tracing_.tracer(), aborter_, gpu_, [](const Status&) {}};
+      world_, config_, {0}, table_, recorder_, tracing_.tracer(), aborter_, gpu_, {[](const Status&) {}}};
   BatchSizer sizer_{world_, config_, groups_, negotiator_};
   ProcessSetChanges changes_{sets_, groups_, table_, negotiator_};
   Watchdog watchdog_{std::chrono::milliseconds(0), [] { return std::uint64_t{0}; }, [](const Status&) {}};
