@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <map>
 #include <vector>
 
 namespace hora {
@@ -60,28 +61,38 @@ struct Bench {
   Packer packer;
   Reduction reduction;
 
-  /// Microseconds.
-  double time(const std::vector<Segment>& pieces) {
+  /// Microseconds; and those of the stages, added to `stages`.
+  double time(const std::vector<Segment>& pieces, std::map<Stage, std::vector<double>>& stages) {
     const auto input = gpu.mark(nullptr);
     const auto begin = std::chrono::steady_clock::now();
     stream.wait(*input);
     packer.allreduce(pieces, DType::float32, reduction);
     const auto end = stream.mark();
     const std::chrono::duration<double, std::micro> taken = std::chrono::steady_clock::now() - begin;
+    for (const auto& span : packer.spans()) {
+      const std::chrono::duration<double, std::micro> stage = span.end - span.begin;
+      stages[span.stage].push_back(stage.count());
+    }
     await(end.get(), [] {});
     return taken.count();
   }
 };
 
-void report(const std::string& what, std::vector<double> times, std::size_t tensors) {
+double median_of(std::vector<double>& times) {
   std::sort(times.begin(), times.end());
-  const double median = times[times.size() / 2];
+  return times.empty() ? 0 : times[times.size() / 2];
+}
+
+void report(const std::string& what, std::vector<double> times, std::map<Stage, std::vector<double>>& stages,
+            std::size_t tensors) {
+  const double median = median_of(times);
   const double spread = (times[times.size() * 3 / 4] - times[times.size() / 4]) / median;
   std::printf(
       "FIGURE {\"name\": \"G3 host time per batch, %s\", \"value\": %.2f, \"unit\": \"us\", \"lower\": true, "
       "\"most\": 20, \"spread\": %.3f, \"note\": \"wait, pack, ncclAllReduce, unpack, mark; %zu tensors in "
-      "the step\"}\n",
-      what.c_str(), median, spread, tensors);
+      "the step; pack %.1f, ncclAllReduce %.1f, unpack %.1f us\"}\n",
+      what.c_str(), median, spread, tensors, median_of(stages[Stage::pack]),
+      median_of(stages[Stage::transfer]), median_of(stages[Stage::unpack]));
   std::fflush(stdout);
 }
 
@@ -102,14 +113,16 @@ void measure(const std::vector<std::size_t>& counts) {
   const auto cut = batches(counts, memory.get());
   for (const auto wire : {DType::float32, DType::float16}) {
     Bench bench{*gpu, *stream, Packer(lane, kThreshold), {wire, ReduceOp::sum, 1.0, 1.0, runtime.size()}};
+    bench.packer.note_spans(true);
     std::vector<double> times;
+    std::map<Stage, std::vector<double>> stages;
     for (int step = 0; step < kSteps; ++step) {
       for (const auto& pieces : cut) {
-        const double time = bench.time(pieces);
+        const double time = bench.time(pieces, stages);
         if (step >= kWarmUp) times.push_back(time);
       }
     }
-    if (runtime.rank() == 0) report(std::string(name(wire)), std::move(times), counts.size());
+    if (runtime.rank() == 0) report(std::string(name(wire)), std::move(times), stages, counts.size());
   }
 }
 
