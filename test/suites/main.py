@@ -144,7 +144,7 @@ def main(arguments: list[str]) -> int:
     testing.add_argument(
         "--whole",
         action="store_true",
-        help="all cases of suites that are else a sample: tsan, asan, newest; 30 minutes more",
+        help="all suites and all their cases; else each commit runs tsan, asan with fuzz, or newest, and a sample of it; 40 minutes more",
     )
     commands.add_parser(
         "newest",

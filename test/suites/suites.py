@@ -268,12 +268,27 @@ SUITES = [
 ]
 
 
+# Suites that compile or install the most. Unless all is asked for, each commit runs those of one line.
+TURNS = (("tsan",), ("asan", "fuzz"), ("newest",))
+
+
+def of_this_turn() -> list[Suite]:
+    """All suites but those of other commits' turns."""
+    turn = commits() % len(TURNS)
+    left_out = [name for each in TURNS if each != TURNS[turn] for name in each]
+    print(f"left to other commits: {', '.join(left_out)}; ./dev test --whole runs all", flush=True)
+    return [suite for suite in SUITES if suite.name not in left_out]
+
+
 def names() -> list[str]:
     return [suite.name for suite in SUITES]
 
 
 def run_suites(wanted: list[str], whole: bool) -> int:
-    chosen = [suite for suite in SUITES if not wanted or suite.name in wanted]
+    if wanted:
+        chosen = [suite for suite in SUITES if suite.name in wanted]
+    else:
+        chosen = SUITES if whole else of_this_turn()
     if whole:
         chosen = [dataclasses.replace(suite, run=suite.whole or suite.run) for suite in chosen]
     return run_all(chosen)
