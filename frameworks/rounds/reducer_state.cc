@@ -110,6 +110,14 @@ bool ReducerState::owes_round() const {
   return rounds_ == 0 || owed_ || open_ || !failed_with_.empty() || !pending().empty();
 }
 
+std::vector<int> ReducerState::unsettled() const {
+  std::vector<int> found;
+  for (std::size_t i = 0; i < gradients_.size(); ++i) {
+    if (!gradients_[i].is_settled()) found.push_back(static_cast<int>(i));
+  }
+  return found;
+}
+
 std::vector<int> ReducerState::pending() const {
   std::vector<int> found;
   for (std::size_t i = 0; i < gradients_.size(); ++i) {

@@ -61,6 +61,8 @@ class ReducerState {
   int add_parameter(std::string name, int unit, int kind = kUnknown);
   /// As GradientState::is_settled.
   [[nodiscard]] bool is_settled(int parameter) const { return at(parameter).is_settled(); }
+  /// The parameters whose gradients are not settled, ascending.
+  [[nodiscard]] std::vector<int> unsettled() const;
   /// The name under which the gradient is submitted next: "gradient.0.w (pass 2)".
   [[nodiscard]] std::string name_of(int parameter) const;
   /// The name of a tensor of the whole round, such as "kinds".

@@ -5,6 +5,9 @@
 
 #include <pybind11/stl.h>
 
+#include <initializer_list>
+#include <utility>
+
 namespace py = pybind11;
 
 namespace hora {
@@ -19,29 +22,45 @@ using rounds::Round;
 using rounds::Settle;
 using rounds::Units;
 
+/// Binds an enumerator's values as numbers. A hook compares several for each gradient, and two objects of a
+/// py::enum_ take a microsecond to compare.
+template <typename Enum>
+void bind_numbers(py::module_& module, const char* name,
+                  std::initializer_list<std::pair<const char*, Enum>> values) {
+  py::object numbers = py::module_::import("types").attr("SimpleNamespace")();
+  for (const auto& [value, enumerator] : values) numbers.attr(value) = static_cast<int>(enumerator);
+  module.attr(name) = numbers;
+}
+
+/// A member function whose answer is such a number.
+template <typename Answer, typename... Arguments>
+auto as_number(Answer (ReducerState::*function)(Arguments...)) {
+  return [function](ReducerState& state, Arguments... arguments) {
+    return static_cast<int>((state.*function)(arguments...));
+  };
+}
+
 void bind_answers(py::module_& module) {
   module.attr("UNKNOWN_KIND") = rounds::kUnknown;
   module.attr("DENSE_KIND") = rounds::kDense;
-  py::enum_<Before>(module, "Before")
-      .value("nothing", Before::nothing)
-      .value("begin", Before::begin)
-      .value("settle", Before::settle)
-      .value("look", Before::look);
-  py::enum_<After>(module, "After")
-      .value("nothing", After::nothing)
-      .value("begin", After::begin)
-      .value("place", After::place)
-      .value("submit", After::submit)
-      .value("unexpected", After::unexpected);
-  py::enum_<Bring>(module, "Bring")
-      .value("nothing", Bring::nothing)
-      .value("stand_in", Bring::stand_in)
-      .value("set_aside", Bring::set_aside)
-      .value("gradient", Bring::gradient);
-  py::enum_<Settle>(module, "Settle")
-      .value("leave", Settle::leave)
-      .value("take", Settle::take)
-      .value("add", Settle::add);
+  bind_numbers<Before>(module, "Before",
+                       {{"nothing", Before::nothing},
+                        {"begin", Before::begin},
+                        {"settle", Before::settle},
+                        {"look", Before::look}});
+  bind_numbers<After>(module, "After",
+                      {{"nothing", After::nothing},
+                       {"begin", After::begin},
+                       {"place", After::place},
+                       {"submit", After::submit},
+                       {"unexpected", After::unexpected}});
+  bind_numbers<Bring>(module, "Bring",
+                      {{"nothing", Bring::nothing},
+                       {"stand_in", Bring::stand_in},
+                       {"set_aside", Bring::set_aside},
+                       {"gradient", Bring::gradient}});
+  bind_numbers<Settle>(module, "Settle",
+                       {{"leave", Settle::leave}, {"take", Settle::take}, {"add", Settle::add}});
 }
 
 void bind_state(py::module_& module) {
@@ -56,26 +75,26 @@ void bind_state(py::module_& module) {
       .def(py::init<std::string, int, bool>())
       .def_property_readonly("units", &ReducerState::units)
       .def("add_parameter", &ReducerState::add_parameter)
-      .def("is_settled", &ReducerState::is_settled)
+      .def("unsettled", &ReducerState::unsettled)
       .def("name_of", &ReducerState::name_of)
       .def("numbered", &ReducerState::numbered)
       .def_property("accumulating", &ReducerState::is_accumulating, &ReducerState::set_accumulating)
       .def_property("passes_per_round", &ReducerState::passes_per_round, &ReducerState::set_passes_per_round)
       .def("restart_count", &ReducerState::restart_count)
       .def("begin", &ReducerState::begin)
-      .def("before", &ReducerState::before)
+      .def("before", as_number(&ReducerState::before))
       .def("pending_with", &ReducerState::pending_with)
       .def("touch", &ReducerState::touch)
-      .def("after", &ReducerState::after)
+      .def("after", as_number(&ReducerState::after))
       .def("leave", &ReducerState::leave)
       .def("fail", &ReducerState::fail)
       .def("abandon", &ReducerState::abandon)
       .def_property_readonly("is_due", &ReducerState::is_due)
       .def_property_readonly("overlaps", &ReducerState::overlaps)
       .def_property_readonly("failed_with", &ReducerState::failed_with)
-      .def("bring", &ReducerState::bring)
+      .def("bring", as_number(&ReducerState::bring))
       .def("submitted", &ReducerState::submitted)
-      .def("settled", &ReducerState::settled)
+      .def("settled", as_number(&ReducerState::settled))
       .def("lost", &ReducerState::lost)
       .def("owes_round", &ReducerState::owes_round)
       .def_property_readonly("rounds", &ReducerState::rounds)

@@ -275,9 +275,7 @@ class GradientReducer(Rounds):
     def has_own(self) -> bool:
         """Whether a gradient is this rank's own."""
         self._adopt_new()
-        return any(
-            slot.parameter.grad is not None and not self.state.is_settled(slot.number) for slot in self.slots
-        )
+        return any(self.slots[each].parameter.grad is not None for each in self.state.unsettled())
 
     def reduce_loss(self, loss: Any) -> Any:
         """The value of a closure, reduced over all ranks."""
