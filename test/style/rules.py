@@ -18,6 +18,7 @@ LAYERS = {
     "core/device": ["core/base"],
     "core/comm": ["core/base", "core/device"],
     "core/launcher": ["core/base"],
+    "core/elastic": ["core/base"],
     "core/join": ["core/base", "core/comm", "core/launcher", "core/backend"],
     "core/compose": ["core/base", "core/device", "core/comm"],
     "core/backend": ["core/base", "core/device", "core/comm"],

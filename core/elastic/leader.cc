@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/elastic/leader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace hora::elastic {
+namespace {
+
+constexpr const char* kEnded = "the training has ended";
+
+}  // namespace
+
+using Order = LeaderAction::Kind;
+
+Leader::Actions Leader::join(const MemberInfo& process, TimePoint now) {
+  Actions actions;
+  if (phase_ == Phase::over) return {{.kind = Order::out, .to = process.id, .why = kEnded}};
+  MemberInfo info = process;
+  info.has_state = false;
+  processes_.emplace(info.id, Process{.info = info, .heard = now});
+  start_first(now, actions);
+  plan_change_if_due(now, actions);
+  return actions;
+}
+
+Leader::Actions Leader::die(MemberId id, TimePoint now) {
+  Actions actions;
+  remove(id, now, actions);
+  return actions;
+}
+
+Leader::Actions Leader::finish(MemberId id, TimePoint now) {
+  Actions actions;
+  if (processes_.erase(id) == 0 || phase_ == Phase::over) return actions;
+  finished_ = true;
+  if (living().empty()) {
+    finish_all(actions);
+  } else {
+    decide_if_complete(now, actions);
+  }
+  return actions;
+}
+
+Leader::Actions Leader::lose_host(int host, TimePoint now) {
+  std::vector<MemberId> there;
+  for (const auto& [id, process] : processes_) {
+    if (process.info.host == host) there.push_back(id);
+  }
+  Actions actions;
+  for (const MemberId id : there) remove(id, now, actions);
+  return actions;
+}
+
+void Leader::stop(MemberId id, TimePoint now) {
+  if (const auto found = processes_.find(id); found != processes_.end()) found->second.stopped = now;
+}
+
+void Leader::resume(MemberId id, TimePoint now) {
+  const auto found = processes_.find(id);
+  if (found == processes_.end()) return;
+  found->second.stopped.reset();
+  found->second.heard = now;
+}
+
+void Leader::hear_from(MemberId id, TimePoint now) {
+  if (const auto found = processes_.find(id); found != processes_.end()) found->second.heard = now;
+}
+
+Leader::Actions Leader::suspect(MemberId by, MemberId peer, TimePoint now) {
+  Actions actions;
+  hear_from(by, now);
+  const bool both = is_member(by) && is_member(peer) && processes_.contains(by);
+  if (both && (phase_ == Phase::running || phase_ == Phase::forming)) gather(now, actions);
+  return actions;
+}
+
+Leader::Actions Leader::report(const Report& report, TimePoint now) {
+  Actions actions;
+  hear_from(report.member, now);
+  const auto found = processes_.find(report.member);
+  if (found == processes_.end() || report.generation != record_.generation || !is_member(report.member))
+    return actions;
+  found->second.report = report;
+  if (report.leaving) found->second.goes = true;
+  if (phase_ == Phase::running || phase_ == Phase::forming) gather(now, actions);
+  decide_if_complete(now, actions);
+  return actions;
+}
+
+Leader::Actions Leader::formed(MemberId id, std::uint64_t generation, TimePoint now) {
+  Actions actions;
+  hear_from(id, now);
+  if (phase_ != Phase::forming || generation != record_.generation || !is_member(id)) return actions;
+  processes_.at(id).formed = true;
+  const auto members = living();
+  if (!std::all_of(members.begin(), members.end(),
+                   [this](MemberId one) { return processes_.at(one).formed; }))
+    return actions;
+  phase_ = Phase::running;
+  ran_ = !record_.paused;
+  deadline_ = TimePoint::max();
+  for (const MemberId one : members)
+    actions.push_back({.kind = Order::go, .to = one, .generation = record_.generation});
+  plan_change_if_due(now, actions);
+  return actions;
+}
+
+Leader::Actions Leader::let_go(MemberId id, TimePoint now) {
+  Actions actions;
+  const auto found = processes_.find(id);
+  if (found == processes_.end()) return actions;
+  found->second.goes = true;
+  if (!is_member(id)) {
+    send_away(id, "the job has no use for this process", actions);
+  } else {
+    plan_change_if_due(now, actions);
+  }
+  return actions;
+}
+
+Leader::Actions Leader::tick(TimePoint now) {
+  Actions actions;
+  if (phase_ == Phase::over) return actions;
+  bool ended_member = false;
+  for (auto& [id, process] : processes_) {
+    if (process.killed || now < process.silent_at(policy_)) continue;
+    kill(process, process.stopped ? "it is stopped" : "it gives no sign of life", actions);
+    ended_member = ended_member || is_member(id);
+  }
+  if (ended_member && (phase_ == Phase::running || phase_ == Phase::forming)) gather(now, actions);
+  if (now < deadline_) return actions;
+  deadline_ = TimePoint::max();
+  if (phase_ == Phase::forming) {
+    gather(now, actions);
+  } else if (phase_ == Phase::gathering) {
+    for (const MemberId id : living()) {
+      Process& process = processes_.at(id);
+      if (!process.report) kill(process, "it has not stopped its operations in time", actions);
+    }
+  }
+  return actions;
+}
+
+TimePoint Leader::next() const {
+  TimePoint next = deadline_;
+  for (const auto& [id, process] : processes_) {
+    if (!process.killed) next = std::min(next, process.silent_at(policy_));
+  }
+  return phase_ == Phase::over ? TimePoint::max() : next;
+}
+
+/// The members that have not died, by rank.
+std::vector<MemberId> Leader::living() const {
+  std::vector<MemberId> living;
+  for (const auto& member : record_.members) {
+    if (processes_.contains(member.id)) living.push_back(member.id);
+  }
+  return living;
+}
+
+/// The processes that wait to become members, the oldest first.
+std::vector<MemberInfo> Leader::candidates() const {
+  std::vector<MemberInfo> waiting;
+  for (const auto& [id, process] : processes_) {
+    if (!is_member(id) && !process.killed && !process.goes) waiting.push_back(process.info);
+  }
+  return waiting;
+}
+
+void Leader::remove(MemberId id, TimePoint now, Actions& actions) {
+  if (processes_.erase(id) == 0 || !is_member(id) || phase_ == Phase::over) return;
+  lost_any_ = true;
+  if (phase_ == Phase::running || phase_ == Phase::forming) gather(now, actions);
+  decide_if_complete(now, actions);
+}
+
+void Leader::gather(TimePoint now, Actions& actions) {
+  phase_ = Phase::gathering;
+  deadline_ = now + policy_.stop_timeout;
+  for (const MemberId id : living()) {
+    if (!processes_.at(id).report)
+      actions.push_back({.kind = Order::gather, .to = id, .generation = record_.generation});
+  }
+  decide_if_complete(now, actions);
+}
+
+void Leader::decide_if_complete(TimePoint now, Actions& actions) {
+  if (phase_ != Phase::gathering) return;
+  const auto members = living();
+  const bool complete = std::all_of(members.begin(), members.end(), [this](MemberId id) {
+    const Process& process = processes_.at(id);
+    return process.report && !process.killed;
+  });
+  if (complete) decide(now, actions);
+}
+
+void Leader::decide(TimePoint now, Actions& actions) {
+  EndOfGeneration end{.record = record_,
+                      .reports = {},
+                      .leaving = {},
+                      .candidates = candidates(),
+                      .grows = !lost_any_,
+                      .made_steps = ran_,
+                      .least = policy_.min_members,
+                      .most = policy_.max_members};
+  for (const MemberId id : living()) {
+    const Process& process = processes_.at(id);
+    end.reports.push_back(*process.report);
+    if (process.goes) end.leaving.insert(id);
+  }
+  const NextGeneration next = choose_next(end);
+  for (const auto& [id, why] : next.out) send_away(id, why, actions);
+  if (!next.state_is_lost) return begin(next.record, now, actions);
+  if (finished_) return finish_all(actions);
+  phase_ = Phase::over;
+  actions.push_back(
+      {.kind = Order::end_job, .why = "the state of the training is lost: no process that has it is left"});
+}
+
+void Leader::begin(const GenerationRecord& next, TimePoint now, Actions& actions) {
+  record_ = next;
+  planned_ = lost_any_ = ran_ = false;
+  phase_ =
+      record_.members.empty() ? Phase::first : Phase::forming;  // nothing was trained: others may still come
+  deadline_ = record_.members.empty() ? TimePoint::max() : now + policy_.form_timeout;
+  for (const auto& member : record_.members) {
+    Process& process = processes_.at(member.id);
+    process.report.reset();
+    process.formed = false;
+    actions.push_back({.kind = Order::record, .to = member.id, .record = record_});
+  }
+}
+
+void Leader::start_first(TimePoint now, Actions& actions) {
+  if (phase_ == Phase::first && static_cast<int>(candidates().size()) >= policy_.first_members)
+    decide(now, actions);
+}
+
+/// Members come and go with a step that counts, so that no work is lost. A job that pauses makes no steps.
+void Leader::plan_change_if_due(TimePoint now, Actions& actions) {
+  if (phase_ != Phase::running || planned_) return;
+  const auto members = living();
+  const bool grows = static_cast<int>(members.size()) < policy_.max_members && !candidates().empty();
+  if (!grows && !can_let_go(members)) return;
+  if (record_.paused) return gather(now, actions);
+  planned_ = true;
+  actions.push_back(
+      {.kind = Order::plan_change, .to = record_.members.front().id, .generation = record_.generation});
+}
+
+/// Whether a member is to go, and one that stays has the state then: after a step all members have it.
+bool Leader::can_let_go(const std::vector<MemberId>& members) const {
+  const auto goes = [this](MemberId id) { return processes_.at(id).goes; };
+  const auto stays_with_state = [&](MemberId id) {
+    const auto rank = static_cast<std::size_t>(record_.rank_of(id));
+    return !goes(id) && (!record_.paused || record_.members[rank].has_state);
+  };
+  return std::any_of(members.begin(), members.end(), goes) &&
+         std::any_of(members.begin(), members.end(), stays_with_state);
+}
+
+void Leader::send_away(MemberId id, const std::string& why, Actions& actions) {
+  actions.push_back({.kind = Order::out, .to = id, .generation = record_.generation, .why = why});
+  processes_.erase(id);
+}
+
+void Leader::kill(Process& process, const std::string& why, Actions& actions) {
+  process.killed = true;
+  actions.push_back({.kind = Order::kill, .to = process.info.id, .why = why});
+}
+
+void Leader::finish_all(Actions& actions) {
+  phase_ = Phase::over;
+  while (!processes_.empty()) send_away(processes_.begin()->first, kEnded, actions);
+}
+
+}  // namespace hora::elastic

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/base/clock.h"
+#include "core/elastic/leader.h"
+#include "core/elastic/member.h"
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace hora::elastic {
+
+/// A message of the Leader to a member. A value.
+struct LeaderMessage {
+  enum class Kind { gather, record, go, out, plan_change };  ///< as LeaderAction's
+  Kind kind = Kind::gather;
+  std::uint64_t generation = 0;
+  GenerationRecord record{};  ///< of a `record` alone
+  std::string why{};          ///< of an `out` alone
+
+  bool operator==(const LeaderMessage&) const = default;
+};
+
+/// A message of a process to the Leader. A value.
+struct MemberMessage {
+  enum class Kind {
+    join,     ///< it is ready to become a member
+    beat,     ///< a sign of life
+    suspect,  ///< it has lost the connection with `peer`
+    report,
+    formed,  ///< its connections in `generation` are there
+    leave,   ///< it asks to go
+    finish,  ///< it has made the last step, and ends
+  };
+  Kind kind = Kind::beat;
+  std::uint64_t generation = 0;  ///< of a `formed` alone
+  MemberId peer = 0;             ///< of a `suspect` alone
+  Report report{};               ///< of a `report` alone
+
+  bool operator==(const MemberMessage&) const = default;
+};
+
+inline constexpr std::size_t kMostWhyBytes = 1024;
+
+[[nodiscard]] Bytes encode(const LeaderMessage& message);
+[[nodiscard]] Bytes encode(const MemberMessage& message);
+/// Throw Error(internal) for bytes that are no such message.
+[[nodiscard]] LeaderMessage decode_leader_message(std::span<const std::byte> bytes);
+[[nodiscard]] MemberMessage decode_member_message(std::span<const std::byte> bytes);
+
+/// The message that carries an action out which is one: all but `kill` and `end_job`.
+[[nodiscard]] LeaderMessage message_of(const LeaderAction& action);
+/// The message that carries `suspect`, `report` or `tell_formed` out.
+[[nodiscard]] MemberMessage message_of(const MemberAction& action);
+
+/// Passes a message to the state machine. For `plan_change`, which is rank 0's engine's, nothing is to be
+/// done here.
+[[nodiscard]] Member::Actions deliver(Member& member, const LeaderMessage& message);
+/// `from`: the process whose message it is. The message counts for this process alone, also if it names
+/// another one.
+[[nodiscard]] Leader::Actions deliver(Leader& leader, const MemberInfo& from, const MemberMessage& message,
+                                      TimePoint now);
+
+}  // namespace hora::elastic

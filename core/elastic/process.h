@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/base/clock.h"
+#include "core/elastic/generation_record.h"
+#include "core/elastic/resolve.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+namespace hora::elastic {
+
+/// The sizes and times of an elastic job. A value.
+struct ElasticPolicy {
+  int min_members = 1;  ///< with fewer the job pauses
+  int max_members = 1;
+  int first_members = 1;                         ///< the first generation waits for so many
+  std::chrono::milliseconds silence{1000};       ///< after which a member that gives no sign of life is ended
+  std::chrono::milliseconds stopped_after{200};  ///< the same for a process that is stopped (SIGSTOP)
+  std::chrono::milliseconds stop_timeout{5000};  ///< for a member to stop its engine and report
+  std::chrono::milliseconds form_timeout{5000};  ///< for all members to connect
+};
+
+/// A process that has joined, and has neither died nor been sent away, as the Leader knows it. A value.
+struct Process {
+  MemberInfo info;
+  TimePoint heard{};                   ///< when it gave the last sign of life
+  std::optional<TimePoint> stopped{};  ///< since when it is stopped
+  std::optional<Report> report{};      ///< of the present generation
+  bool formed = false;                 ///< it has formed the present generation
+  bool killed = false;                 ///< its end is awaited
+  bool goes = false;                   ///< it is to go at the next step that counts
+
+  /// When it is ended because it gives no sign of life.
+  [[nodiscard]] TimePoint silent_at(const ElasticPolicy& policy) const {
+    const TimePoint silent = heard + policy.silence;
+    return stopped ? std::min(silent, *stopped + policy.stopped_after) : silent;
+  }
+};
+
+}  // namespace hora::elastic
