@@ -1,31 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
-// simulate SEEDS [FIRST [RANKS]]: jobs of so many seeds, from the first one on. A failure is printed with all
-// events before it.
+// simulate [elastic] SEEDS [FIRST [RANKS]]: jobs of so many seeds, from the first one on; or elastic jobs. A
+// failure is printed with all events before it.
+#include "test/simulation/elastic/job.h"
 #include "test/simulation/job.h"
 
 #include <fmt/format.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
-int main(int count, char** words) {
-  const auto number = [&](int index, std::uint64_t otherwise) {
-    return count > index ? std::strtoull(words[index], nullptr, 10) : otherwise;
+namespace {
+
+/// Whether the job of this seed went wrong; then its events are printed.
+bool went_wrong(std::uint64_t seed, int ranks) {
+  const hora::Plan plan = hora::plan_of(seed, ranks);
+  hora::Job job(plan);
+  const std::string wrong = job.run();
+  if (wrong.empty()) return false;
+  for (const auto& line : job.history()) fmt::print("{}\n", line);
+  fmt::print("seed {}: {} of rank {} of {}: {}\n", seed, hora::name(plan.fault), plan.faulty_rank, plan.ranks,
+             wrong);
+  return true;
+}
+
+bool elastic_went_wrong(std::uint64_t seed) {
+  hora::elastic::ElasticJob job(hora::elastic::elastic_plan_of(seed));
+  const std::string wrong = job.run();
+  if (wrong.empty()) return false;
+  for (const auto& line : job.history()) fmt::print("{}\n", line);
+  fmt::print("seed {}: {}\n", seed, wrong);
+  return true;
+}
+
+}  // namespace
+
+int main(int count, char** given) {
+  std::vector<std::string> words(given + 1, given + count);
+  const bool elastic = !words.empty() && words.front() == "elastic";
+  if (elastic) words.erase(words.begin());
+  const auto number = [&](std::size_t index, std::uint64_t otherwise) {
+    return words.size() > index ? std::strtoull(words[index].c_str(), nullptr, 10) : otherwise;
   };
-  const std::uint64_t seeds = number(1, 1000);
-  const std::uint64_t first = number(2, 0);
-  const auto ranks = static_cast<int>(number(3, 0));
+  const std::uint64_t seeds = number(0, 1000);
+  const std::uint64_t first = number(1, 0);
+  const auto ranks = static_cast<int>(number(2, 0));
   std::uint64_t wrongs = 0;
-  for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
-    const hora::Plan plan = hora::plan_of(seed, ranks);
-    hora::Job job(plan);
-    const std::string wrong = job.run();
-    if (wrong.empty()) continue;
-    ++wrongs;
-    for (const auto& line : job.history()) fmt::print("{}\n", line);
-    fmt::print("seed {}: {} of rank {} of {}: {}\n", seed, hora::name(plan.fault), plan.faulty_rank,
-               plan.ranks, wrong);
-  }
+  for (std::uint64_t seed = first; seed < first + seeds; ++seed)
+    wrongs += (elastic ? elastic_went_wrong(seed) : went_wrong(seed, ranks)) ? 1 : 0;
   fmt::print("{} jobs, {} went wrong\n", seeds, wrongs);
   return wrongs == 0 ? 0 : 1;
 }
