@@ -54,8 +54,8 @@ inline constexpr std::size_t kMostWhyBytes = 1024;
 /// The message that carries `suspect`, `report` or `tell_formed` out.
 [[nodiscard]] MemberMessage message_of(const MemberAction& action);
 
-/// Passes a message to the state machine. For `plan_change`, which is rank 0's engine's, nothing is to be
-/// done here.
+/// Passes a message to the state machine. A `plan_change` is for the engine of rank 0, so it changes nothing
+/// here.
 [[nodiscard]] Member::Actions deliver(Member& member, const LeaderMessage& message);
 /// `from`: the process whose message it is. The message counts for this process alone, also if it names
 /// another one.
