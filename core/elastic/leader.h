@@ -63,7 +63,7 @@ class Leader {
 
   /// A process that was started is ready to become a member.
   [[nodiscard]] Actions join(const MemberInfo& process, TimePoint now);
-  /// A process has certainly ended before the training did.
+  /// A process has certainly ended before the training did. All messages that it has sent were passed before.
   [[nodiscard]] Actions die(MemberId id, TimePoint now);
   /// A process has ended well, after the last step. The others have voted for this step, and end, too. If one
   /// of them has not heard that the step counts, it loses the connection with this one, and a change tells

@@ -515,7 +515,9 @@ void ElasticJob::kill(Process& process) {
   process.alive = process.engine = false;
   const MemberInfo info = process.info;
   if (reachable(info.host)) {
-    events_.after(up_to(milliseconds(20)), [this, info] {
+    TimePoint& last = last_[{1, info.id}];  // hrun reads what the process has sent before it looks at its end
+    last = std::max(last, events_.now() + up_to(milliseconds(20)));
+    events_.at(last, [this, info] {
       if (reachable(info.host) && !over_) lead(leader_.die(info.id, events_.now()));
     });
     if (plan_.replaces) start_process(info.host, info.slot, milliseconds(30) + up_to(seconds(2)));
