@@ -134,7 +134,8 @@ bool LockedOrder::ends_a_long_wait(TimePoint now, bool pressing) {
     return false;
   const auto waited = in_milliseconds(now - quiet_since_).count();
   end(vote_->has_answered()
-          ? fmt::format("{} has not submitted it for {} ms", describe_ranks(ranks_that(false)), waited)
+          ? fmt::format("it has not been submitted by {} for {} ms", describe_ranks(ranks_that(false)),
+                        waited)
           : fmt::format("it has submitted others of the step, and not that one for {} ms", waited),
       Lockstep::End::after_waiting);
   return true;

@@ -533,8 +533,9 @@ TEST_F(Locked, ATensorThatOneRankLeavesOutEndsItInAMoment) {
   now_ += std::chrono::milliseconds(300);
   EXPECT_THAT(hear(), everywhere({}));
   EXPECT_FALSE(locked());
-  EXPECT_EQ(seats_[0].take_divergence(),
-            "the steps were alike until rank 0 differed at 'b': rank 2 has not submitted it for 300 ms");
+  EXPECT_EQ(
+      seats_[0].take_divergence(),
+      "the steps were alike until rank 0 differed at 'b': it has not been submitted by rank 2 for 300 ms");
   ask(2, "b");
   EXPECT_THAT(hear(), everywhere({"b"}));
 }
