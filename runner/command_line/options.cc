@@ -422,14 +422,14 @@ std::string launcher_of(const Raw& raw) {
 }
 
 /// By srun, within an allocation.
-Road step_on(const std::string& host, const std::string& own_path) {
+RemoteHost step_on(const std::string& host, const std::string& own_path) {
   return {host, srun_command(find_program("srun"), host, own_path),
           [host, own_path](const std::string& words, int exit_code) {
             return explain_srun(words, exit_code, host, own_path);
           }};
 }
 
-void choose_roads(const Raw& raw, Options& options) {
+void choose_remote_hosts(const Raw& raw, Options& options) {
   constexpr double kMostConnectTimeout = 10;  // for a host that does not answer at all
   SshOptions ssh;
   ssh.port = raw.ssh_port;
@@ -447,13 +447,13 @@ void choose_roads(const Raw& raw, Options& options) {
                                        [&](const HostShare& share) { return share.host == host; });
     if (!has_ranks) continue;
     if (by_slurm) {
-      options.roads.push_back(step_on(host, own_path));
+      options.remote_hosts.push_back(step_on(host, own_path));
       continue;
     }
-    options.roads.push_back({host, ssh_command(find_program("ssh"), host, ssh, own_path),
-                             [host, own_path](const std::string& words, int exit_code) {
-                               return explain_ssh(words, exit_code, host, own_path);
-                             }});
+    options.remote_hosts.push_back({host, ssh_command(find_program("ssh"), host, ssh, own_path),
+                                    [host, own_path](const std::string& words, int exit_code) {
+                                      return explain_ssh(words, exit_code, host, own_path);
+                                    }});
   }
 }
 
@@ -684,7 +684,7 @@ Options understand(Raw raw, const HorovodSettings& file, const Words& words) {
   options.grace = seconds(raw.grace);
   if (raw.timeout > 0) options.timeout = seconds(raw.timeout);
   choose_program(raw, words.command, options);
-  if (raw.launcher != "mpi") choose_roads(raw, options);
+  if (raw.launcher != "mpi") choose_remote_hosts(raw, options);
   choose_hand_over(raw, options);
   if (raw.horovod) options.horovod_folder = find_horovod_folder(options);
   return options;

@@ -20,7 +20,7 @@ struct Options {
   int ranks = 0;                                                 ///< -np, else all slots
   std::vector<HostSlots> hosts;                                  ///< -H or --hostfile, else this machine
   std::vector<HostShare> shares;                                 ///< which ranks are on which host
-  std::vector<Road> roads;                                       ///< to those hosts that are not this machine
+  std::vector<RemoteHost> remote_hosts;                          ///< to those hosts that are not this machine
   std::vector<std::pair<std::string, std::string>> environment;  ///< -x
   std::string output_directory;                                  ///< --output-filename
   std::string horovod_folder;                                    ///< --horovod: see runner/horovod/horovod.h

@@ -23,10 +23,10 @@ constexpr std::chrono::seconds kTimeToEnd{1};  // for the program to end after i
 
 }  // namespace
 
-AgentConnection::AgentConnection(Road road, TimePoint now)
-    : road_(std::move(road)),
+AgentConnection::AgentConnection(RemoteHost remote, TimePoint now)
+    : host_(std::move(remote)),
       input_(make_pipe()),
-      process_(start(road_.command, input_)),
+      process_(start(host_.command, input_)),
       channel_(process_.output.fd(), input_.write.fd(), now),
       errors_(std::move(process_.errors)) {}
 
@@ -115,7 +115,7 @@ std::string AgentConnection::why_it_ended() {
   errors_.read();
   const std::string words = errors_.quoted();
   const int code = exit_.value_or(kHostLost);
-  if (!greeted_) return road_.explain(words, code);
+  if (!greeted_) return host_.explain(words, code);
   return fmt::format("the connection to its agent ended (code {}){}{}", code, words.empty() ? "" : ": ",
                      words);
 }

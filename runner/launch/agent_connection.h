@@ -15,7 +15,7 @@
 namespace hora::hrun {
 
 /// The way to reach a host: by ssh, or by srun within a Slurm allocation. A value.
-struct Road {
+struct RemoteHost {
   std::string host;                  ///< as the user names it
   std::vector<std::string> command;  ///< starts an agent on the host, with its stdin and stdout connected
   /// Returns why no agent has started. `words`: what the command wrote to stderr; `exit_code`: its exit code.
@@ -37,7 +37,7 @@ inline constexpr int kHostLost = 255;
 class AgentConnection {
  public:
   /// Starts the program. Throws Error(unavailable) if it cannot be started.
-  AgentConnection(Road road, TimePoint now);
+  AgentConnection(RemoteHost remote, TimePoint now);
   /// Kills the program. If `part` was called, waits first, for up to a second, until the agent has ended.
   ~AgentConnection();
   AgentConnection(const AgentConnection&) = delete;
@@ -95,7 +95,7 @@ class AgentConnection {
   void await_agent() const;
   std::string why_it_ended();
 
-  const Road road_;
+  const RemoteHost host_;
   Pipe input_;
   Process process_;
   AgentChannel channel_;

@@ -33,7 +33,7 @@ constexpr int kSummaryLost = 1;
 
 std::vector<int> signals_to_watch(const Options& options) {
   std::vector<int> signals = StandardInput::signals();
-  if (!options.roads.empty())
+  if (!options.remote_hosts.empty())
     signals.push_back(SIGTSTP);  // other hosts would take a hrun that stands for lost
   return signals;
 }
@@ -288,7 +288,7 @@ class Job {
   void told(int signal) {
     if (signal == SIGWINCH) {
       input_.resized();
-    } else if (signal == SIGTSTP && options_.roads.empty()) {
+    } else if (signal == SIGTSTP && options_.remote_hosts.empty()) {
       input_.stop();
     } else if (signal == SIGTSTP) {
       log_.print("hrun: not stopped, as the ranks on other hosts would be ended without it\n");

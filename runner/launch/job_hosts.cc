@@ -29,20 +29,20 @@ Secret make_secret() {
 }
 
 /// Null: the host is this machine.
-const Road* road_to(const std::string& host, const Options& options) {
-  const auto road = std::find_if(options.roads.begin(), options.roads.end(),
-                                 [&](const Road& one) { return one.host == host; });
-  return road == options.roads.end() ? nullptr : &*road;
+const RemoteHost* remote_host(const std::string& host, const Options& options) {
+  const auto remote = std::find_if(options.remote_hosts.begin(), options.remote_hosts.end(),
+                                   [&](const RemoteHost& one) { return one.host == host; });
+  return remote == options.remote_hosts.end() ? nullptr : &*remote;
 }
 
 std::unique_ptr<HostRanks> prepare_one(HostPlan plan, const std::string& host, const Options& options,
                                        StandardInput& input) {
-  const Road* road = road_to(host, options);
-  input.go_into(plan, road == nullptr);
-  if (road == nullptr) return make_local_ranks(plan);
+  const RemoteHost* remote = remote_host(host, options);
+  input.go_into(plan, remote == nullptr);
+  if (remote == nullptr) return make_local_ranks(plan);
   plan.environment = without_session(plan.environment, options.environment);
   plan.directory = std::filesystem::current_path().string();
-  return make_remote_ranks(*road, plan, options.start_timeout, Clock::now());
+  return make_remote_ranks(*remote, plan, options.start_timeout, Clock::now());
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ JobHosts::~JobHosts() {
 
 void JobHosts::prepare(const HostPlan& plan, const Options& options, StandardInput& input) {
   const std::string& first = options.shares.front().host;
-  if (!plan.alone) name_of_first_ = road_to(first, options) == nullptr ? host_name() : first;
+  if (!plan.alone) name_of_first_ = remote_host(first, options) == nullptr ? host_name() : first;
   HostPlan share_plan = plan;
   for (const auto& share : options.shares) {
     share_plan.placements = share.placements;

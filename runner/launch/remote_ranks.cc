@@ -15,11 +15,11 @@ constexpr int kNotStarted = 1;
 /// keeps the connection. If the connection is lost, or the agent refuses, the host is given up.
 class RemoteRanks final : public HostRanks {
  public:
-  RemoteRanks(const Road& road, HostPlan plan, std::chrono::milliseconds timeout, TimePoint now)
+  RemoteRanks(const RemoteHost& remote, HostPlan plan, std::chrono::milliseconds timeout, TimePoint now)
       : plan_(std::move(plan)),
         timeout_(timeout),
         deadline_(now + timeout),
-        connection_(road, now),
+        connection_(remote, now),
         boxes_(plan_.placements.size() * 2) {}
 
   [[nodiscard]] State state() const override { return state_; }
@@ -201,9 +201,9 @@ class RemoteRanks final : public HostRanks {
 
 }  // namespace
 
-std::unique_ptr<HostRanks> make_remote_ranks(const Road& road, const HostPlan& plan,
+std::unique_ptr<HostRanks> make_remote_ranks(const RemoteHost& remote, const HostPlan& plan,
                                              std::chrono::milliseconds timeout, TimePoint now) {
-  return std::make_unique<RemoteRanks>(road, plan, timeout, now);
+  return std::make_unique<RemoteRanks>(remote, plan, timeout, now);
 }
 
 }  // namespace hora::hrun

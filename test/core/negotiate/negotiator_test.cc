@@ -33,18 +33,18 @@ class Ranks {
     }
     for (auto& control : controls_) {
       ReadinessVote* call = locks ? votes_[static_cast<std::size_t>(control->rank())].get() : nullptr;
-      seats_.push_back(std::make_unique<Negotiator>(*control, call, capacity));
+      ranks_.push_back(std::make_unique<Negotiator>(*control, call, capacity));
     }
   }
 
-  Negotiator& operator[](int rank) { return *seats_[static_cast<std::size_t>(rank)]; }
+  Negotiator& operator[](int rank) { return *ranks_[static_cast<std::size_t>(rank)]; }
   /// How often a rank was told that there is something to do.
   [[nodiscard]] std::uint64_t rings(int rank) const {
     return WakeUp(votes_[static_cast<std::size_t>(rank)]->wake_up()).rings();
   }
   /// That have been sent so far, by all.
   [[nodiscard]] int messages() const { return messages_; }
-  [[nodiscard]] int size() const { return static_cast<int>(seats_.size()); }
+  [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
 
   /// The decisions that a rank receives without waiting, in one list.
   std::vector<std::string> hear(int rank, TimePoint now = kStart) {
@@ -64,7 +64,7 @@ class Ranks {
   int messages_ = 0;
   std::vector<std::unique_ptr<Control>> controls_;
   std::vector<std::unique_ptr<ReadinessVote>> votes_;
-  std::vector<std::unique_ptr<Negotiator>> seats_;
+  std::vector<std::unique_ptr<Negotiator>> ranks_;
 };
 
 TEST(Negotiator, EveryRankHearsTheSameDecisionsInTheSameOrder) {
@@ -288,28 +288,28 @@ TEST(Negotiator, IgnoresBallotsForAGroupThatWasRemovedMeanwhile) {
 class InATree : public testing::Test {
  protected:
   void ask(int rank, const std::string& name, std::int64_t length = 4) {
-    seats_[rank].ask(kWorld, {tensor(name, length)}, now_);
+    ranks_[rank].ask(kWorld, {tensor(name, length)}, now_);
   }
   /// The decisions that each rank receives when all have had their turns, those below first.
   std::vector<std::vector<std::string>> hear() {
     std::vector<std::vector<std::string>> all(7);
     for (int turn = 0; turn < 2; ++turn) {
       for (int rank = 6; rank >= 0; --rank) {
-        for (auto& name : seats_.hear(rank, now_)) all[static_cast<std::size_t>(rank)].push_back(name);
+        for (auto& name : ranks_.hear(rank, now_)) all[static_cast<std::size_t>(rank)].push_back(name);
       }
     }
     return all;
   }
   TimePoint now_ = Clock::now() + std::chrono::hours(1);
-  Ranks seats_{7, 8192, false, 2};
+  Ranks ranks_{7, 8192, false, 2};
 };
 
 TEST_F(InATree, ManySpeakWithOneVoice) {
   for (int step = 0; step < 3; ++step) {
-    const int before = seats_.messages();
-    for (int rank = 0; rank < 7; ++rank) seats_[rank].ask(kWorld, {tensor("a"), tensor("b")}, now_);
+    const int before = ranks_.messages();
+    for (int rank = 0; rank < 7; ++rank) ranks_[rank].ask(kWorld, {tensor("a"), tensor("b")}, now_);
     EXPECT_THAT(hear(), testing::Each(ElementsAre("a", "b")));
-    EXPECT_EQ(seats_.messages() - before, 12) << "from and to each rank but the first";
+    EXPECT_EQ(ranks_.messages() - before, 12) << "from and to each rank but the first";
   }
 }
 
@@ -318,19 +318,19 @@ TEST_F(InATree, WhoIsMissingIsKnownAfterAMoment) {
     if (rank != 3) ask(rank, "a");
   }
   hear();
-  EXPECT_TRUE(seats_[0].waiting(now_).empty());
+  EXPECT_TRUE(ranks_[0].waiting(now_).empty());
   now_ += std::chrono::milliseconds(100);
   hear();
-  ASSERT_EQ(seats_[0].waiting(now_).size(), 1u);
-  EXPECT_THAT(seats_[0].waiting(now_).front().missing, ElementsAre(3));
+  ASSERT_EQ(ranks_[0].waiting(now_).size(), 1u);
+  EXPECT_THAT(ranks_[0].waiting(now_).front().missing, ElementsAre(3));
   ask(3, "a");
   EXPECT_THAT(hear(), testing::Each(ElementsAre("a")));
 }
 
 TEST_F(InATree, AMismatchNamesTheRanks) {
   for (int rank = 0; rank < 7; ++rank) ask(rank, "a", rank == 5 ? 5 : 4);
-  for (int rank = 6; rank > 0; --rank) seats_.hear(rank, now_);
-  const auto heard = seats_[0].hear(now_, false);
+  for (int rank = 6; rank > 0; --rank) ranks_.hear(rank, now_);
+  const auto heard = ranks_[0].hear(now_, false);
   ASSERT_EQ(heard.size(), 1u);
   EXPECT_EQ(heard.front().decisions.front().status.message,
             "'a': tensor differs between ranks: float32[4] on ranks 0-4, 6, float32[5] on rank 5");
@@ -340,32 +340,32 @@ TEST_F(InATree, AJoinAndTheEndComeThroughIt) {
   Request join;
   join.operation = Operation::join;
   join.name = kJoinName;
-  seats_[6].ask(kWorld, {join}, now_);
+  ranks_[6].ask(kWorld, {join}, now_);
   for (int rank = 0; rank < 6; ++rank) ask(rank, "a");
   EXPECT_THAT(hear(), testing::Each(ElementsAre("a")));
-  for (int rank = 0; rank < 6; ++rank) seats_[rank].ask(kWorld, {join}, now_);
+  for (int rank = 0; rank < 6; ++rank) ranks_[rank].ask(kWorld, {join}, now_);
   EXPECT_THAT(hear(), testing::Each(ElementsAre(kJoinName)));
   for (int rank = 0; rank < 7; ++rank) ask(rank, "a");
   EXPECT_THAT(hear(), testing::Each(ElementsAre("a")));
-  for (int rank = 0; rank < 7; ++rank) seats_[rank].leave(now_);
+  for (int rank = 0; rank < 7; ++rank) ranks_[rank].leave(now_);
   int ended = 0;
   for (int turn = 0; turn < 2; ++turn) {
     for (int rank = 6; rank >= 0; --rank) {
-      for (const auto& heard : seats_[rank].hear(now_, false)) ended += heard.end ? 1 : 0;
+      for (const auto& heard : ranks_[rank].hear(now_, false)) ended += heard.end ? 1 : 0;
     }
   }
   EXPECT_EQ(ended, 7);
 }
 
 TEST_F(InATree, GroupsAreDecidedAndReportsArrive) {
-  for (int rank = 0; rank < 7; ++rank) seats_[rank].add_group(1, {3, 6});
-  seats_[3].ask(1, {tensor("g")}, now_);
-  seats_[6].ask(1, {tensor("g")}, now_);
-  seats_[2].report(Report::delay, Bytes(1));
+  for (int rank = 0; rank < 7; ++rank) ranks_[rank].add_group(1, {3, 6});
+  ranks_[3].ask(1, {tensor("g")}, now_);
+  ranks_[6].ask(1, {tensor("g")}, now_);
+  ranks_[2].report(Report::delay, Bytes(1));
   const auto heard = hear();
   for (int rank = 0; rank < 7; ++rank)
     EXPECT_EQ(heard[static_cast<std::size_t>(rank)].size(), rank == 3 || rank == 6 ? 1u : 0u);
-  const auto told = seats_[0].take_reports();
+  const auto told = ranks_[0].take_reports();
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told.front().rank, 2);
 }
@@ -395,11 +395,11 @@ class Locked : public testing::Test {
   }
 
   [[nodiscard]] bool locked() {
-    return seats_[0].is_locked() && seats_[1].is_locked() && seats_[2].is_locked();
+    return ranks_[0].is_locked() && ranks_[1].is_locked() && ranks_[2].is_locked();
   }
 
   void ask(int rank, const std::string& name, std::int64_t length = 4) {
-    seats_[rank].ask(kWorld, {tensor(name, length)}, now_);
+    ranks_[rank].ask(kWorld, {tensor(name, length)}, now_);
   }
 
   /// The decisions that each rank receives when all have had their turns, again and again.
@@ -407,7 +407,7 @@ class Locked : public testing::Test {
     std::vector<std::vector<std::string>> all(3);
     for (int turn = 0; turn < 8; ++turn) {
       for (int rank = 0; rank < 3; ++rank) {
-        const auto heard = seats_.hear(rank, now_);
+        const auto heard = ranks_.hear(rank, now_);
         auto& own = all[static_cast<std::size_t>(rank)];
         own.insert(own.end(), heard.begin(), heard.end());
       }
@@ -427,7 +427,7 @@ class Locked : public testing::Test {
   }
 
   TimePoint now_{std::chrono::hours(1)};
-  Ranks seats_{3, 8192, true};
+  Ranks ranks_{3, 8192, true};
 };
 
 TEST_F(Locked, WhatAllAreReadyForIsDecidedInTheLockedOrder) {
@@ -444,10 +444,10 @@ TEST_F(Locked, WhatAllAreReadyForIsDecidedInTheLockedOrder) {
 }
 
 TEST_F(Locked, NothingIsSentWhileStepsAreEqual) {
-  const auto before = seats_.messages();
+  const auto before = ranks_.messages();
   for (int step = 0; step < 100; ++step) EXPECT_THAT(step_of_all(), everywhere({"a", "b", "c"}));
   EXPECT_TRUE(locked());
-  EXPECT_EQ(seats_.messages(), before);
+  EXPECT_EQ(ranks_.messages(), before);
 }
 
 TEST_F(Locked, OperationsWithoutANameArePartOfSteps) {
@@ -462,10 +462,10 @@ TEST_F(Locked, OperationsWithoutANameArePartOfSteps) {
   EXPECT_FALSE(locked());
   while (number < 20 && !locked()) step_with(number++);
   ASSERT_TRUE(locked());
-  const auto before = seats_.messages();
+  const auto before = ranks_.messages();
   while (number < 60) step_with(number++);
   EXPECT_TRUE(locked());
-  EXPECT_EQ(seats_.messages(), before);
+  EXPECT_EQ(ranks_.messages(), before);
   for (int rank = 0; rank < 3; ++rank) ask(rank, "mean.noname." + std::to_string(number), 9);
   EXPECT_THAT(hear(), everywhere({"mean.noname." + std::to_string(number)})) << "of another shape";
   EXPECT_FALSE(locked());
@@ -481,12 +481,12 @@ TEST_F(Locked, AnotherTensorEndsItAndIsDecided) {
 TEST_F(Locked, ATensorOfOneRankEndsItOnAll) {
   ask(1, "x");
   EXPECT_THAT(hear(), everywhere({}));
-  for (int rank = 0; rank < 3; ++rank) EXPECT_FALSE(seats_[rank].is_locked());
-  EXPECT_EQ(seats_[1].take_divergence(),
+  for (int rank = 0; rank < 3; ++rank) EXPECT_FALSE(ranks_[rank].is_locked());
+  EXPECT_EQ(ranks_[1].take_divergence(),
             "the steps were alike until rank 1 differed at 'a': it has submitted 'x' (allreduce float32[4]), "
             "which no "
             "step did before");
-  EXPECT_EQ(seats_[0].take_divergence(), "");
+  EXPECT_EQ(ranks_[0].take_divergence(), "");
   ask(0, "x");
   ask(2, "x");
   EXPECT_THAT(hear(), everywhere({"x"}));
@@ -505,7 +505,7 @@ TEST_F(Locked, ATensorThatARankCannotBringFailsForAllAndStepsGoOn) {
   ask(2, "a");
   auto failed = tensor("a");
   failed.failed_with = "backward() failed";
-  seats_[1].ask(kWorld, {failed}, now_);
+  ranks_[1].ask(kWorld, {failed}, now_);
   EXPECT_THAT(hear(), everywhere({"a"}));
   EXPECT_FALSE(locked());
   for (int step = 0; step < 40 && !locked(); ++step) EXPECT_THAT(step_of_all(), everywhere({"a", "b", "c"}));
@@ -534,7 +534,7 @@ TEST_F(Locked, ATensorThatOneRankLeavesOutEndsItInAMoment) {
   EXPECT_THAT(hear(), everywhere({}));
   EXPECT_FALSE(locked());
   EXPECT_EQ(
-      seats_[0].take_divergence(),
+      ranks_[0].take_divergence(),
       "the steps were alike until rank 0 differed at 'b': it has not been submitted by rank 2 for 300 ms");
   ask(2, "b");
   EXPECT_THAT(hear(), everywhere({"b"}));
@@ -542,11 +542,11 @@ TEST_F(Locked, ATensorThatOneRankLeavesOutEndsItInAMoment) {
 
 TEST_F(Locked, WhoWaitsForWhatOthersComeFirstToDoesNotWaitLong) {
   ask(2, "b");
-  static_cast<void>(seats_[2].hear(now_, true));
-  EXPECT_EQ(seats_[2].next_look(), now_ + std::chrono::milliseconds(20));
+  static_cast<void>(ranks_[2].hear(now_, true));
+  EXPECT_EQ(ranks_[2].next_look(), now_ + std::chrono::milliseconds(20));
   now_ += std::chrono::milliseconds(20);
-  static_cast<void>(seats_[2].hear(now_, true));
-  EXPECT_EQ(seats_[2].take_divergence(),
+  static_cast<void>(ranks_[2].hear(now_, true));
+  EXPECT_EQ(ranks_[2].take_divergence(),
             "the steps were alike until rank 2 differed at 'a': it has submitted others of the step, and not "
             "that one "
             "for 20 ms");
@@ -556,31 +556,31 @@ TEST_F(Locked, WhoWaitsForWhatOthersComeFirstToDoesNotWaitLong) {
 
 TEST_F(Locked, LeavingEndsItAndThenTheJob) {
   ask(0, "a");
-  for (int rank = 0; rank < 3; ++rank) seats_[rank].leave(now_);
+  for (int rank = 0; rank < 3; ++rank) ranks_[rank].leave(now_);
   bool ended = false;
   for (int turn = 0; turn < 20; ++turn) {
     for (int rank = 0; rank < 3; ++rank) {
-      for (const auto& heard : seats_[rank].hear(now_, false)) ended = ended || (rank == 2 && heard.end);
+      for (const auto& heard : ranks_[rank].hear(now_, false)) ended = ended || (rank == 2 && heard.end);
     }
   }
   EXPECT_TRUE(ended);
 }
 
 TEST_F(Locked, AProcessSetEndsIt) {
-  for (int rank = 0; rank < 3; ++rank) seats_[rank].add_group(1, {0, 2});
-  seats_[2].ask(1, {tensor("y")}, now_);
+  for (int rank = 0; rank < 3; ++rank) ranks_[rank].add_group(1, {0, 2});
+  ranks_[2].ask(1, {tensor("y")}, now_);
   EXPECT_THAT(hear(), everywhere({}));
   EXPECT_FALSE(locked());
-  seats_[0].ask(1, {tensor("y")}, now_);
+  ranks_[0].ask(1, {tensor("y")}, now_);
   EXPECT_THAT(hear(), ElementsAre(ElementsAre("1/y"), ElementsAre(), ElementsAre("1/y")));
 }
 
 TEST_F(Locked, ATimelineEndsIt) {
-  seats_[0].command(TraceCommand::start);
+  ranks_[0].command(TraceCommand::start);
   std::vector<TraceCommand> heard(3, TraceCommand::none);
   for (int turn = 0; turn < 8; ++turn) {
     for (int rank = 0; rank < 3; ++rank) {
-      for (const auto& news : seats_[rank].hear(now_, false))
+      for (const auto& news : ranks_[rank].hear(now_, false))
         heard[static_cast<std::size_t>(rank)] = news.trace;
     }
   }
@@ -588,11 +588,11 @@ TEST_F(Locked, ATimelineEndsIt) {
 }
 
 TEST_F(Locked, EndsForAllToHearHowMuchTravelsTogether) {
-  seats_[0].fuse_up_to(1 << 20);
+  ranks_[0].fuse_up_to(1 << 20);
   std::vector<std::uint64_t> heard(3);
   for (int turn = 0; turn < 8; ++turn) {
     for (int rank = 0; rank < 3; ++rank) {
-      for (const auto& news : seats_[rank].hear(now_, false))
+      for (const auto& news : ranks_[rank].hear(now_, false))
         heard[static_cast<std::size_t>(rank)] += news.fuse_up_to;
     }
   }
@@ -600,16 +600,16 @@ TEST_F(Locked, EndsForAllToHearHowMuchTravelsTogether) {
 }
 
 TEST_F(Locked, StepsAreCountedAndWhoIsLateInThem) {
-  static_cast<void>(seats_[0].take_steps());
+  static_cast<void>(ranks_[0].take_steps());
   for (int step = 0; step < 2; ++step) {
     for (int rank = 0; rank < 3; ++rank) {
       if (rank == 2) now_ += std::chrono::milliseconds(50);
       for (const char* name : {"a", "b", "c"}) ask(rank, name);
-      seats_.hear(rank, now_);
+      ranks_.hear(rank, now_);
     }
     static_cast<void>(hear());
   }
-  const auto steps = seats_[0].take_steps();
+  const auto steps = ranks_[0].take_steps();
   ASSERT_FALSE(steps.empty());
   EXPECT_EQ(steps.back().behind[2], std::chrono::milliseconds(50));
   EXPECT_EQ(steps.back().behind[1], std::chrono::milliseconds(0));
@@ -632,12 +632,12 @@ class Engines : public Locked {
  protected:
   void turn(int rank) {
     do {
-      for (const auto& heard : seats_[rank].hear(now_, true)) {
+      for (const auto& heard : ranks_[rank].hear(now_, true)) {
         for (const auto& decision : heard.decisions)
           heard_[static_cast<std::size_t>(rank)].push_back(decision.request.name);
         ended_ = ended_ || heard.end;
       }
-    } while (seats_[rank].has_more());
+    } while (ranks_[rank].has_more());
   }
 
   /// Until nothing will ever happen again, but for what is asked.
@@ -648,18 +648,18 @@ class Engines : public Locked {
       bool rang = false;
       TimePoint next = TimePoint::max();
       for (int rank = 0; rank < 3; ++rank) {
-        const std::uint64_t rings = seats_.rings(rank);
+        const std::uint64_t rings = ranks_.rings(rank);
         if (std::exchange(seen[static_cast<std::size_t>(rank)], rings) != rings) {
           rang = true;
           turn(rank);
         }
-        next = std::min(next, seats_[rank].next_look());
+        next = std::min(next, ranks_[rank].next_look());
       }
       if (rang) continue;
       if (next == TimePoint::max()) return;
       now_ = std::max(now_, next);
       for (int rank = 0; rank < 3; ++rank) {
-        if (seats_[rank].next_look() <= now_) turn(rank);
+        if (ranks_[rank].next_look() <= now_) turn(rank);
       }
     }
   }
@@ -685,15 +685,15 @@ TEST_F(Engines, AWishToEndTheLockOutlivesTheRoundInWhichItCame) {
   ask(2, "a");
   run();
   EXPECT_THAT(heard_, everywhere({"a"}));
-  for (int rank = 0; rank < 3; ++rank) EXPECT_FALSE(seats_[rank].is_locked());
-  ASSERT_EQ(seats_[0].waiting(now_).size(), 1u);
-  EXPECT_EQ(seats_[0].waiting(now_).front().name, "x");
+  for (int rank = 0; rank < 3; ++rank) EXPECT_FALSE(ranks_[rank].is_locked());
+  ASSERT_EQ(ranks_[0].waiting(now_).size(), 1u);
+  EXPECT_EQ(ranks_[0].waiting(now_).front().name, "x");
 }
 
 TEST_F(Engines, AProcessSetWhoseBallotsComeAfterTheLockEndsIt) {
-  for (int rank = 0; rank < 3; ++rank) seats_[rank].add_group(1, {1, 2});
-  seats_[1].ask(1, {tensor("g")}, now_);
-  seats_[2].ask(1, {tensor("g")}, now_);
+  for (int rank = 0; rank < 3; ++rank) ranks_[rank].add_group(1, {1, 2});
+  ranks_[1].ask(1, {tensor("g")}, now_);
+  ranks_[2].ask(1, {tensor("g")}, now_);
   run();
   EXPECT_THAT(heard_, ElementsAre(ElementsAre(), ElementsAre("g"), ElementsAre("g")));
 }
@@ -702,11 +702,11 @@ TEST_F(Engines, WhoDoesNotAnswerWhenTheLockIsToEndIsMissing) {
   ask(0, "x");
   turn(0);
   turn(1);
-  const auto waiting = seats_[0].waiting(now_);
+  const auto waiting = ranks_[0].waiting(now_);
   ASSERT_EQ(waiting.size(), 1u);
   EXPECT_EQ(waiting.front().name, "a");
   EXPECT_EQ(waiting.front().missing, std::vector<int>{2});
-  EXPECT_EQ(seats_[0].oldest(), now_);
+  EXPECT_EQ(ranks_[0].oldest(), now_);
 }
 
 TEST(Negotiator, WhoLeavesWhileALockIsOnItsWayLeavesItsProcessSetsOnce) {

@@ -93,12 +93,12 @@ TEST(ParseOptions, ReachesOtherHostsBySsh) {
   const Options options =
       accepted({"-H", "localhost:1,one.invalid:2,me@two.invalid:2", "-np", "3", "-p", "2222", "true"});
   ASSERT_EQ(options.shares.size(), 2u);
-  ASSERT_EQ(options.roads.size(), 1u) << "the last host has no ranks";
-  EXPECT_EQ(options.roads.front().host, "one.invalid");
-  const auto& command = options.roads.front().command;
+  ASSERT_EQ(options.remote_hosts.size(), 1u) << "the last host has no ranks";
+  EXPECT_EQ(options.remote_hosts.front().host, "one.invalid");
+  const auto& command = options.remote_hosts.front().command;
   EXPECT_TRUE(command.front().ends_with("/ssh"));
   EXPECT_NE(std::find(command.begin(), command.end(), "2222"), command.end());
-  EXPECT_TRUE(accepted({"-H", "127.0.0.2:2", "true"}).roads.empty()) << "that is this machine";
+  EXPECT_TRUE(accepted({"-H", "127.0.0.2:2", "true"}).remote_hosts.empty()) << "that is this machine";
 }
 
 TEST(ParseOptions, HandsMpirunNoAddressThatItWouldTakeForAName) {

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 const std::string kGreet = std::string("echo hora-agent ") + version() + " /here/hrun; ";
 
-Road road_through(const std::string& script) {
+RemoteHost road_through(const std::string& script) {
   return {"b", {"/bin/sh", "-c", script}, [](const std::string& words, int code) {
             return words + " with " + std::to_string(code);
           }};

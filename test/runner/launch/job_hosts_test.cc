@@ -27,7 +27,7 @@ Options job_on_two_hosts(const std::string& script, const std::string& way = HOR
   Options options;
   options.ranks = 4;
   options.shares = place({{"localhost", 2}, {"b", 2}}, 4, false);
-  options.roads = {{"b", {"/bin/sh", "-c", way}, [](const std::string& words, int) { return words; }}};
+  options.remote_hosts = {{"b", {"/bin/sh", "-c", way}, [](const std::string& words, int) { return words; }}};
   options.command = {"/bin/sh", "-c", script};
   return options;
 }

@@ -43,8 +43,8 @@ TEST(RunJob, LeavesNoAgentBehindWhenAnotherHostCannotBeReached) {
     options.shares = place({{"b", 1}, {"c", 1}}, 2, false);
     options.command = {"/bin/true"};
     const auto explain = [](const std::string& words, int) { return words; };
-    options.roads = {{"b", {"/bin/sh", "-c", HORA_HRUN " --agent; : > " + mark.string()}, explain},
-                     {"c", {"/bin/sh", "-c", "echo no way in >&2; exit 1"}, explain}};
+    options.remote_hosts = {{"b", {"/bin/sh", "-c", HORA_HRUN " --agent; : > " + mark.string()}, explain},
+                            {"c", {"/bin/sh", "-c", "echo no way in >&2; exit 1"}, explain}};
     EXPECT_THROW(run_job(options), Error);
     EXPECT_TRUE(std::filesystem::remove(mark));
   }));

@@ -27,12 +27,12 @@ using testing::StartsWith;
 using Kind = RankEvent::Kind;
 using State = HostRanks::State;
 
-Road road(const std::vector<std::string>& command) {
+RemoteHost remote(const std::vector<std::string>& command) {
   return {"b", command,
           [](const std::string& words, int code) { return words + " with " + std::to_string(code); }};
 }
 
-Road shell_road(const std::string& script) { return road({"/bin/sh", "-c", script}); }
+RemoteHost shell_road(const std::string& script) { return remote({"/bin/sh", "-c", script}); }
 
 HostPlan shell(int ranks, const std::string& script) {
   HostPlan plan;
@@ -45,7 +45,7 @@ HostPlan shell(int ranks, const std::string& script) {
 }
 
 std::unique_ptr<HostRanks> agent(const HostPlan& plan) {
-  return make_remote_ranks(road({HORA_HRUN, "--agent"}), plan, 30s, Clock::now());
+  return make_remote_ranks(remote({HORA_HRUN, "--agent"}), plan, 30s, Clock::now());
 }
 
 TEST(RemoteRanks, RunToTheirEndAndTellEverything) {
@@ -205,7 +205,7 @@ TEST(RemoteRanks, EndWhenTheyAreToldTo) {
   }
 }
 
-/// The error of a plan or a road that is no good.
+/// The error of a plan or a remote that is no good.
 std::string trouble(const std::function<std::unique_ptr<HostRanks>()>& make) {
   Drive drive(make);
   drive.until(State::failed);
