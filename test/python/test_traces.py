@@ -16,6 +16,8 @@ from ranks import hrun
 from ready_ranks import ready_python
 
 MOST_LINES = 25 + 2  # those of ready_server.py
+# Triton 3.9, which PyTorch 2.15 brings, says at exit that it has leaked what ready_server.py has imported.
+OF_TRITON = re.compile(r"^\[\d+\] *(nanobind: |- (leaked|\.\.\.) |See https://nanobind).*\n", re.MULTILINE)
 FOLDED = re.compile(r"\(\d+ frames? of hora and torch; HORA_FULL_TRACES=1 shows them\)")
 SHORT_LIMITS = {"HORA_MISSING_WARNING": "1", "HORA_MISSING_TIMEOUT": "2"}
 PROGRAM = """
@@ -121,7 +123,7 @@ def test_a_pitfall_ends_with_its_cause_the_lines_of_the_program_and_the_remedy(
     script = write(tmp_path / "train.py", PROGRAM + body)
     result = hrun("-np", str(ranks), *ready_python(), str(script), environment=SHORT_LIMITS, seconds=60)
     assert result.returncode == 1
-    said = result.stdout + result.stderr
+    said = OF_TRITON.sub("", result.stdout + result.stderr)
     assert len(said.splitlines()) <= MOST_LINES, said
     assert said.count("Traceback (most recent call last)") == 1 and len(FOLDED.findall(said)) == 1, said
     summary = summary_of(result.stderr)
@@ -184,7 +186,7 @@ def test_files_have_the_trace_of_each_rank_and_the_summary_its_reason_and_place(
             "HoraInternalError: 'gradient.0.0.weight': rank 1 has left the job"
         )
         assert ranks[rank]["where"].startswith(line_with(script, "as all do") + " in step, ")
-        assert ranks[rank]["lines"]["stderr"] == kept.count("\n")
+        assert ranks[rank]["lines"]["stderr"] == len(kept.splitlines())
     assert (ranks[1]["reason"], ranks[1]["where"]) == (None, None)
 
 
