@@ -8,13 +8,13 @@
 namespace hora::elastic {
 namespace {
 
-using Kind = LeaderAction::Kind;
+using Order = LeaderAction::Kind;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::ElementsAre;
 
-std::vector<std::pair<Kind, MemberId>> told(const Leader::Actions& actions) {
-  std::vector<std::pair<Kind, MemberId>> told;
+std::vector<std::pair<Order, MemberId>> told(const Leader::Actions& actions) {
+  std::vector<std::pair<Order, MemberId>> told;
   for (const auto& each : actions) told.emplace_back(each.kind, each.to);
   return told;
 }
@@ -55,14 +55,15 @@ class LeaderOfFour : public testing::Test {
 };
 
 TEST_F(LeaderOfFour, MakesTheNextGenerationOfThoseThatHaveReportedWhenOneDies) {
-  EXPECT_THAT(told(leader_.die(1, now_)), ElementsAre(std::pair(Kind::gather, 2), std::pair(Kind::gather, 3),
-                                                      std::pair(Kind::gather, 4)));
+  EXPECT_THAT(
+      told(leader_.die(1, now_)),
+      ElementsAre(std::pair(Order::gather, 2), std::pair(Order::gather, 3), std::pair(Order::gather, 4)));
   (void)leader_.report(report(2, 4, 3), now_);
   (void)leader_.report(report(3, 4, 4), now_);
   EXPECT_EQ(leader_.phase(), Leader::Phase::gathering);
   EXPECT_THAT(
       told(leader_.report(report(4, 4, 3), now_)),
-      ElementsAre(std::pair(Kind::record, 2), std::pair(Kind::record, 3), std::pair(Kind::record, 4)));
+      ElementsAre(std::pair(Order::record, 2), std::pair(Order::record, 3), std::pair(Order::record, 4)));
   EXPECT_EQ(leader_.record().generation, 2u);
   EXPECT_EQ(leader_.record().committed, 4u);
   EXPECT_THAT(ids(leader_.record()), ElementsAre(2, 3, 4));
@@ -73,7 +74,7 @@ TEST_F(LeaderOfFour, WaitsForTheEndOfAProcessThatItHasKilled) {
   EXPECT_EQ(leader_.next(), now_ + milliseconds(200));
   now_ += milliseconds(200);
   const auto actions = leader_.tick(now_);
-  EXPECT_THAT(told(actions), testing::Contains(std::pair(Kind::kill, 2)));
+  EXPECT_THAT(told(actions), testing::Contains(std::pair(Order::kill, 2)));
   (void)all_report({1, 3, 4, 2});
   EXPECT_EQ(leader_.phase(), Leader::Phase::gathering) << "it may still write into the memory of others";
   (void)leader_.die(2, now_);
@@ -97,10 +98,10 @@ TEST_F(LeaderOfFour, LeavesOutOneOfTwoHostsThatCannotReachEachOther) {
 }
 
 TEST_F(LeaderOfFour, LetsMembersComeAndGoWithAStepThatCounts) {
-  EXPECT_THAT(told(leader_.let_go(1, now_)), ElementsAre(std::pair(Kind::plan_change, 1)));
+  EXPECT_THAT(told(leader_.let_go(1, now_)), ElementsAre(std::pair(Order::plan_change, 1)));
   EXPECT_TRUE(leader_.join({9, 0, 0}, now_).empty()) << "the change has been announced";
   const auto actions = all_report({1, 2, 3, 4});
-  EXPECT_THAT(told(actions), testing::Contains(std::pair(Kind::out, 1)));
+  EXPECT_THAT(told(actions), testing::Contains(std::pair(Order::out, 1)));
   EXPECT_THAT(ids(leader_.record()), ElementsAre(9, 2, 3, 4)) << "it has the slot of the one that goes";
   EXPECT_FALSE(leader_.record().members.front().has_state);
 }
@@ -118,7 +119,7 @@ TEST_F(LeaderOfFour, PausesWithTooFewAndGoesOnWhenOthersHaveCome) {
   (void)all_report({4});
   EXPECT_TRUE(leader_.record().paused);
   form();
-  EXPECT_THAT(told(leader_.join({9, 0, 0}, now_)), ElementsAre(std::pair(Kind::gather, 4)));
+  EXPECT_THAT(told(leader_.join({9, 0, 0}, now_)), ElementsAre(std::pair(Order::gather, 4)));
   (void)all_report({4});
   EXPECT_THAT(ids(leader_.record()), ElementsAre(4, 9)) << "hosts that stay come first";
   EXPECT_FALSE(leader_.record().paused);
@@ -130,7 +131,7 @@ TEST_F(LeaderOfFour, EndsTheJobWhenTheStateIsLost) {
   form();
   Leader::Actions last;
   for (const MemberId id : {2, 3, 4}) last = leader_.die(id, now_);
-  EXPECT_THAT(told(last), ElementsAre(std::pair(Kind::end_job, 0)));
+  EXPECT_THAT(told(last), ElementsAre(std::pair(Order::end_job, 0)));
   EXPECT_EQ(leader_.phase(), Leader::Phase::over);
   EXPECT_EQ(leader_.next(), TimePoint::max());
 }
@@ -149,14 +150,14 @@ TEST(Leader, BeginsAnewIfAllDieBeforeTheyHaveFormedTheFirstGeneration) {
 TEST_F(LeaderOfFour, EndsTheJobIfAllDieBecauseNobodyKnowsWhichStepsTheyMade) {
   Leader::Actions last;
   for (const MemberId id : {1, 2, 3, 4}) last = leader_.die(id, now_);
-  EXPECT_THAT(told(last), ElementsAre(std::pair(Kind::end_job, 0)));
+  EXPECT_THAT(told(last), ElementsAre(std::pair(Order::end_job, 0)));
 }
 
 TEST_F(LeaderOfFour, SendsTheRestAwayWhenTheTrainingHasEnded) {
   (void)leader_.join({9, 0, 7}, now_);
   Leader::Actions last;
   for (const MemberId id : {1, 2, 3, 4}) last = leader_.finish(id, now_);
-  EXPECT_THAT(told(last), ElementsAre(std::pair(Kind::out, 9)));
+  EXPECT_THAT(told(last), ElementsAre(std::pair(Order::out, 9)));
 }
 
 TEST_F(LeaderOfFour, KillsAMemberThatDoesNotStop) {
@@ -164,7 +165,7 @@ TEST_F(LeaderOfFour, KillsAMemberThatDoesNotStop) {
   (void)all_report({2, 3});
   now_ += seconds(5);
   leader_.hear_from(4, now_);
-  EXPECT_THAT(told(leader_.tick(now_)), testing::Contains(std::pair(Kind::kill, 4)));
+  EXPECT_THAT(told(leader_.tick(now_)), testing::Contains(std::pair(Order::kill, 4)));
 }
 
 }  // namespace

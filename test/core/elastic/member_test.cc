@@ -8,11 +8,11 @@
 namespace hora::elastic {
 namespace {
 
-using Kind = MemberAction::Kind;
+using Does = MemberAction::Kind;
 using Phase = Member::Phase;
 
-std::vector<Kind> kinds(const Member::Actions& actions) {
-  std::vector<Kind> kinds;
+std::vector<Does> kinds(const Member::Actions& actions) {
+  std::vector<Does> kinds;
   for (const auto& each : actions) kinds.push_back(each.kind);
   return kinds;
 }
@@ -23,16 +23,16 @@ const GenerationRecord kFirst{1, {{1, 0, 0, true}, {2, 0, 1, false}}, 0, false};
 class RunningMember : public testing::Test {
  protected:
   RunningMember() {
-    EXPECT_EQ(kinds(member_.hear_record(kFirst)), std::vector{Kind::form});
-    EXPECT_EQ(kinds(member_.formed()), std::vector{Kind::tell_formed});
-    EXPECT_EQ(kinds(member_.hear_go(1)), std::vector{Kind::start});
+    EXPECT_EQ(kinds(member_.hear_record(kFirst)), std::vector{Does::form});
+    EXPECT_EQ(kinds(member_.formed()), std::vector{Does::tell_formed});
+    EXPECT_EQ(kinds(member_.hear_go(1)), std::vector{Does::start});
     EXPECT_EQ(member_.phase(), Phase::running);
   }
   Member member_{1};
 };
 
 TEST_F(RunningMember, StopsOnceWhateverTellsItTo) {
-  EXPECT_EQ(kinds(member_.lose(2)), (std::vector{Kind::suspect, Kind::stop}));
+  EXPECT_EQ(kinds(member_.lose(2)), (std::vector{Does::suspect, Does::stop}));
   EXPECT_TRUE(member_.hear_gather(1).empty());
   EXPECT_TRUE(member_.lose(2).empty());
   EXPECT_TRUE(member_.change_is_due().empty());
@@ -41,10 +41,10 @@ TEST_F(RunningMember, StopsOnceWhateverTellsItTo) {
 
 TEST_F(RunningMember, ReportsWhenItsEngineHasStoppedWhomItHasLost) {
   EXPECT_TRUE(member_.engine_stopped({}).empty()) << "it was not told to";
-  EXPECT_EQ(kinds(member_.hear_gather(1)), std::vector{Kind::stop});
-  EXPECT_EQ(kinds(member_.lose(2)), std::vector{Kind::suspect});
+  EXPECT_EQ(kinds(member_.hear_gather(1)), std::vector{Does::stop});
+  EXPECT_EQ(kinds(member_.lose(2)), std::vector{Does::suspect});
   const auto actions = member_.engine_stopped({.voted = 5, .committed = 4, .has_state = true});
-  ASSERT_EQ(kinds(actions), std::vector{Kind::report});
+  ASSERT_EQ(kinds(actions), std::vector{Does::report});
   EXPECT_EQ(actions.front().report, (Report{1, 1, 5, 4, true, false, {2}}));
   EXPECT_TRUE(member_.engine_stopped({}).empty()) << "once for each generation";
 }
@@ -54,7 +54,7 @@ TEST_F(RunningMember, GoesOnWithTheRecordOfTheNextGenerationOnlyAfterItsReport) 
   EXPECT_THROW((void)member_.hear_record(next), Error);
   (void)member_.hear_gather(1);
   (void)member_.engine_stopped({});
-  EXPECT_EQ(kinds(member_.hear_record(next)), std::vector{Kind::form});
+  EXPECT_EQ(kinds(member_.hear_record(next)), std::vector{Does::form});
   EXPECT_EQ(member_.record(), next);
 }
 
@@ -65,7 +65,7 @@ TEST_F(RunningMember, IgnoresMessagesOfOtherGenerationsAndStrangers) {
 }
 
 TEST_F(RunningMember, EndsOnceWhenTheNextGenerationIsWithoutIt) {
-  EXPECT_EQ(kinds(member_.hear_out("too many")), std::vector{Kind::end});
+  EXPECT_EQ(kinds(member_.hear_out("too many")), std::vector{Does::end});
   EXPECT_TRUE(member_.hear_out("too many").empty());
   EXPECT_TRUE(member_.lose(2).empty());
 }
@@ -73,7 +73,7 @@ TEST_F(RunningMember, EndsOnceWhenTheNextGenerationIsWithoutIt) {
 TEST(Member, DoesNotStartAfterAStopWhileItForms) {
   Member member(1);
   (void)member.hear_record(kFirst);
-  EXPECT_EQ(kinds(member.hear_gather(1)), std::vector{Kind::stop});
+  EXPECT_EQ(kinds(member.hear_gather(1)), std::vector{Does::stop});
   EXPECT_TRUE(member.hear_go(1).empty());
   EXPECT_TRUE(member.formed().empty());
 }

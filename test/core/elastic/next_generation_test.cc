@@ -24,7 +24,7 @@ EndOfGeneration end_of_six() {
   return end;
 }
 
-std::vector<MemberId> ids(const GenerationRecord& record) {
+std::vector<MemberId> members_of(const GenerationRecord& record) {
   std::vector<MemberId> ids;
   for (const auto& each : record.members) ids.push_back(each.id);
   return ids;
@@ -34,7 +34,7 @@ TEST(NextGeneration, IsOfThoseThatLiveAndBeginsAfterTheStepsThatCount) {
   EndOfGeneration end = end_of_six();
   end.reports.erase(end.reports.begin() + 2);
   const NextGeneration next = choose_next(end);
-  EXPECT_THAT(ids(next.record), ElementsAre(0, 1, 3, 4, 5));
+  EXPECT_THAT(members_of(next.record), ElementsAre(0, 1, 3, 4, 5));
   EXPECT_EQ(next.record.generation, 5u);
   EXPECT_EQ(next.record.committed, 9u);
   EXPECT_FALSE(next.record.paused);
@@ -45,11 +45,11 @@ TEST(NextGeneration, TakesCandidatesUpToTheMostMembers) {
   EndOfGeneration end = end_of_six();
   end.reports.resize(4);
   end.candidates = {{10, 2, 0}, {11, 2, 1}, {12, 2, 2}};
-  EXPECT_THAT(ids(choose_next(end).record), ElementsAre(0, 1, 2, 3, 10, 11));
+  EXPECT_THAT(members_of(choose_next(end).record), ElementsAre(0, 1, 2, 3, 10, 11));
   end.grows = false;
-  EXPECT_THAT(ids(choose_next(end).record), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(members_of(choose_next(end).record), ElementsAre(0, 1, 2, 3));
   end.least = 5;
-  EXPECT_THAT(ids(choose_next(end).record), ElementsAre(0, 1, 2, 3, 10, 11))
+  EXPECT_THAT(members_of(choose_next(end).record), ElementsAre(0, 1, 2, 3, 10, 11))
       << "there are too few without them";
 }
 
@@ -74,7 +74,7 @@ TEST(CutOff, TakesTheHostThatMostOthersCannotReach) {
   end.reports[3].unreachable = {5};
   EXPECT_THAT(cut_off(end.record, end.reports), ElementsAre(2, 3));
   const NextGeneration next = choose_next(end);
-  EXPECT_THAT(ids(next.record), ElementsAre(0, 1, 4, 5));
+  EXPECT_THAT(members_of(next.record), ElementsAre(0, 1, 4, 5));
   EXPECT_EQ(next.out.size(), 2u);
 }
 
