@@ -134,7 +134,8 @@ TEST_F(ThreeLocked, ARankThatWaitsForLongEndsIt) {
   now_ = end;
   EXPECT_TRUE(ends_on_all());
   EXPECT_TRUE(end_.dear);
-  EXPECT_THAT(order(0).take_divergence(), HasSubstr("rank 0 differed at 'a': ranks 1 and 2"));
+  EXPECT_THAT(order(0).take_divergence(),
+              HasSubstr("rank 0 differed at 'a': it has not been submitted by ranks 1 and 2"));
 }
 
 TEST_F(ThreeLocked, ARankThatDoesNotAnswerIsMissingWhenTheLockIsToEnd) {
