@@ -73,7 +73,7 @@ Leader::Actions Leader::suspect(MemberId by, MemberId peer, TimePoint now) {
   Actions actions;
   hear_from(by, now);
   const bool both = is_member(by) && is_member(peer) && processes_.contains(by);
-  if (both && (phase_ == Phase::running || phase_ == Phase::forming)) gather(now, actions);
+  if (both) end_generation(now, actions);
   return actions;
 }
 
@@ -85,8 +85,7 @@ Leader::Actions Leader::report(const Report& report, TimePoint now) {
     return actions;
   found->second.report = report;
   if (report.leaving) found->second.goes = true;
-  if (phase_ == Phase::running || phase_ == Phase::forming) gather(now, actions);
-  decide_if_complete(now, actions);
+  end_generation(now, actions);
   return actions;
 }
 
@@ -130,12 +129,12 @@ Leader::Actions Leader::tick(TimePoint now) {
     kill(process, process.stopped ? "it is stopped" : "it gives no sign of life", actions);
     ended_member = ended_member || is_member(id);
   }
-  if (ended_member && (phase_ == Phase::running || phase_ == Phase::forming)) gather(now, actions);
+  if (ended_member) end_generation(now, actions);
   if (now < deadline_) return actions;
   deadline_ = TimePoint::max();
   if (phase_ == Phase::forming) {
-    gather(now, actions);
-  } else if (phase_ == Phase::gathering) {
+    end_generation(now, actions);
+  } else if (phase_ == Phase::stopping) {
     for (const MemberId id : living()) {
       Process& process = processes_.at(id);
       if (!process.report) kill(process, "it has not stopped its operations in time", actions);
@@ -173,22 +172,24 @@ std::vector<MemberInfo> Leader::candidates() const {
 void Leader::remove(MemberId id, TimePoint now, Actions& actions) {
   if (processes_.erase(id) == 0 || !is_member(id) || phase_ == Phase::over) return;
   lost_any_ = true;
-  if (phase_ == Phase::running || phase_ == Phase::forming) gather(now, actions);
-  decide_if_complete(now, actions);
+  end_generation(now, actions);
 }
 
-void Leader::gather(TimePoint now, Actions& actions) {
-  phase_ = Phase::gathering;
-  deadline_ = now + policy_.stop_timeout;
-  for (const MemberId id : living()) {
-    if (!processes_.at(id).report)
-      actions.push_back({.kind = Order::gather, .to = id, .generation = record_.generation});
+/// Ends the generation: tells its members to stop, if none has done so, and makes the next one when all have.
+void Leader::end_generation(TimePoint now, Actions& actions) {
+  if (phase_ == Phase::running || phase_ == Phase::forming) {
+    phase_ = Phase::stopping;
+    deadline_ = now + policy_.stop_timeout;
+    for (const MemberId id : living()) {
+      if (!processes_.at(id).report)
+        actions.push_back({.kind = Order::stop, .to = id, .generation = record_.generation});
+    }
   }
   decide_if_complete(now, actions);
 }
 
 void Leader::decide_if_complete(TimePoint now, Actions& actions) {
-  if (phase_ != Phase::gathering) return;
+  if (phase_ != Phase::stopping) return;
   const auto members = living();
   const bool complete = std::all_of(members.begin(), members.end(), [this](MemberId id) {
     const Process& process = processes_.at(id);
@@ -245,7 +246,7 @@ void Leader::plan_change_if_due(TimePoint now, Actions& actions) {
   const auto members = living();
   const bool grows = static_cast<int>(members.size()) < policy_.max_members && !candidates().empty();
   if (!grows && !can_let_go(members)) return;
-  if (record_.paused) return gather(now, actions);
+  if (record_.paused) return end_generation(now, actions);
   planned_ = true;
   actions.push_back(
       {.kind = Order::plan_change, .to = record_.members.front().id, .generation = record_.generation});

@@ -17,7 +17,7 @@ namespace hora::elastic {
 /// A task for the process of the Leader. A value.
 struct LeaderAction {
   enum class Kind {
-    gather,       ///< tell `to`: Member::hear_gather of `generation`
+    stop,         ///< tell `to`: Member::hear_stop of `generation`
     record,       ///< tell `to`: Member::hear_record of `record`
     go,           ///< tell `to`: Member::hear_go of `generation`
     out,          ///< tell `to`: Member::hear_out of `why`
@@ -37,7 +37,7 @@ struct LeaderAction {
 /// order in which it hears of them, calls `tick` at `next`, and carries out the actions. Not thread-safe.
 ///
 ///     first    --enough processes have joined-->  forming  --all have formed it-->  running
-///     running, forming  --a death, a suspicion, a report-->  gathering  --all that live have reported-->
+///     running, forming  --a death, a suspicion, a report-->  stopping  --all that live have reported-->
 ///     forming
 ///
 /// It is the only one that makes records, so there is one record for each generation. It makes one only when
@@ -50,7 +50,7 @@ struct LeaderAction {
 /// after at most one turn for each of them.
 class Leader {
  public:
-  enum class Phase { first, gathering, forming, running, over };
+  enum class Phase { first, stopping, forming, running, over };
   using Actions = std::vector<LeaderAction>;
 
   explicit Leader(const ElasticPolicy& policy) : policy_(policy) {}
@@ -94,7 +94,7 @@ class Leader {
   [[nodiscard]] std::vector<MemberId> living() const;
   [[nodiscard]] std::vector<MemberInfo> candidates() const;
   void remove(MemberId id, TimePoint now, Actions& actions);
-  void gather(TimePoint now, Actions& actions);
+  void end_generation(TimePoint now, Actions& actions);
   void decide_if_complete(TimePoint now, Actions& actions);
   void decide(TimePoint now, Actions& actions);
   void begin(const GenerationRecord& next, TimePoint now, Actions& actions);

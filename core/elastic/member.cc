@@ -24,7 +24,7 @@ Member::Actions Member::hear_record(const GenerationRecord& record) {
   return {{.kind = Does::form, .record = record_}};
 }
 
-Member::Actions Member::hear_gather(std::uint64_t generation) {
+Member::Actions Member::hear_stop(std::uint64_t generation) {
   return generation == record_.generation ? stop() : Actions();
 }
 

@@ -33,7 +33,7 @@ struct MemberAction {
 /// The caller passes events, and carries out the actions that they return, in their order. Not thread-safe.
 ///
 ///     waiting  --record with this member-->  forming  --formed, go-->  running
-///     running, forming  --loss of a peer, or gather, or a planned change-->  stopping  --engine stopped-->
+///     running, forming  --loss of a peer, or stop, or a planned change-->  stopping  --engine stopped-->
 ///     reported reported  --record with this member-->  forming;  --out-->  ended
 ///
 /// Safety. A report is sent once for each generation, and only after the engine has stopped. From then on the
@@ -56,7 +56,7 @@ class Member {
   /// The record of the next generation.
   [[nodiscard]] Actions hear_record(const GenerationRecord& record);
   /// All members of this generation are to stop and report.
-  [[nodiscard]] Actions hear_gather(std::uint64_t generation);
+  [[nodiscard]] Actions hear_stop(std::uint64_t generation);
   /// All members of this generation have formed it.
   [[nodiscard]] Actions hear_go(std::uint64_t generation);
   /// The next generation is without this member.

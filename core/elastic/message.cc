@@ -57,7 +57,7 @@ LeaderMessage message_of(const LeaderAction& action) {
   LeaderMessage message;
   message.generation = action.generation;
   switch (action.kind) {
-    case From::gather: message.kind = To::gather; return message;
+    case From::stop: message.kind = To::stop; return message;
     case From::go: message.kind = To::go; return message;
     case From::plan_change: message.kind = To::plan_change; return message;
     case From::record:
@@ -95,7 +95,7 @@ MemberMessage message_of(const MemberAction& action) {
 
 Member::Actions deliver(Member& member, const LeaderMessage& message) {
   switch (message.kind) {
-    case LeaderMessage::Kind::gather: return member.hear_gather(message.generation);
+    case LeaderMessage::Kind::stop: return member.hear_stop(message.generation);
     case LeaderMessage::Kind::record: return member.hear_record(message.record);
     case LeaderMessage::Kind::go: return member.hear_go(message.generation);
     case LeaderMessage::Kind::out: return member.hear_out(message.why);

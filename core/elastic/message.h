@@ -13,8 +13,8 @@ namespace hora::elastic {
 
 /// A message of the Leader to a member. A value.
 struct LeaderMessage {
-  enum class Kind { gather, record, go, out, plan_change };  ///< as LeaderAction's
-  Kind kind = Kind::gather;
+  enum class Kind { stop, record, go, out, plan_change };  ///< as LeaderAction's
+  Kind kind = Kind::stop;
   std::uint64_t generation = 0;
   GenerationRecord record{};  ///< of a `record` alone
   std::string why{};          ///< of an `out` alone

@@ -13,25 +13,20 @@
 
 namespace {
 
-/// Whether the job of this seed went wrong; then its events are printed.
-bool went_wrong(std::uint64_t seed, int ranks) {
-  const hora::Plan plan = hora::plan_of(seed, ranks);
-  hora::Job job(plan);
-  const std::string wrong = job.run();
-  if (wrong.empty()) return false;
-  for (const auto& line : job.history()) fmt::print("{}\n", line);
-  fmt::print("seed {}: {} of rank {} of {}: {}\n", seed, hora::name(plan.fault), plan.faulty_rank, plan.ranks,
-             wrong);
-  return true;
-}
-
-bool elastic_went_wrong(std::uint64_t seed) {
-  hora::elastic::ElasticJob job(hora::elastic::elastic_plan_of(seed));
+/// Whether this job goes wrong; then its events are printed, and `seed` with what is to be known of its plan.
+template <typename Simulated>
+bool goes_wrong(Simulated job, const std::string& seed) {
   const std::string wrong = job.run();
   if (wrong.empty()) return false;
   for (const auto& line : job.history()) fmt::print("{}\n", line);
   fmt::print("seed {}: {}\n", seed, wrong);
   return true;
+}
+
+bool goes_wrong(std::uint64_t seed, int ranks) {
+  const hora::Plan plan = hora::plan_of(seed, ranks);
+  return goes_wrong(hora::Job(plan), fmt::format("{}: {} of rank {} of {}", seed, hora::name(plan.fault),
+                                                 plan.faulty_rank, plan.ranks));
 }
 
 }  // namespace
@@ -48,7 +43,11 @@ int main(int count, char** given) {
   const auto ranks = static_cast<int>(number(2, 0));
   std::uint64_t wrongs = 0;
   for (std::uint64_t seed = first; seed < first + seeds; ++seed)
-    wrongs += (elastic ? elastic_went_wrong(seed) : went_wrong(seed, ranks)) ? 1 : 0;
+    wrongs += (elastic ? goes_wrong(hora::elastic::ElasticJob(hora::elastic::elastic_plan_of(seed)),
+                                    std::to_string(seed))
+                       : goes_wrong(seed, ranks))
+                  ? 1
+                  : 0;
   fmt::print("{} jobs, {} went wrong\n", seeds, wrongs);
   return wrongs == 0 ? 0 : 1;
 }

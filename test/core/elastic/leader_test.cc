@@ -55,12 +55,11 @@ class LeaderOfFour : public testing::Test {
 };
 
 TEST_F(LeaderOfFour, MakesTheNextGenerationOfThoseThatHaveReportedWhenOneDies) {
-  EXPECT_THAT(
-      told(leader_.die(1, now_)),
-      ElementsAre(std::pair(Order::gather, 2), std::pair(Order::gather, 3), std::pair(Order::gather, 4)));
+  EXPECT_THAT(told(leader_.die(1, now_)),
+              ElementsAre(std::pair(Order::stop, 2), std::pair(Order::stop, 3), std::pair(Order::stop, 4)));
   (void)leader_.report(report(2, 4, 3), now_);
   (void)leader_.report(report(3, 4, 4), now_);
-  EXPECT_EQ(leader_.phase(), Leader::Phase::gathering);
+  EXPECT_EQ(leader_.phase(), Leader::Phase::stopping);
   EXPECT_THAT(
       told(leader_.report(report(4, 4, 3), now_)),
       ElementsAre(std::pair(Order::record, 2), std::pair(Order::record, 3), std::pair(Order::record, 4)));
@@ -76,7 +75,7 @@ TEST_F(LeaderOfFour, WaitsForTheEndOfAProcessThatItHasKilled) {
   const auto actions = leader_.tick(now_);
   EXPECT_THAT(told(actions), testing::Contains(std::pair(Order::kill, 2)));
   (void)all_report({1, 3, 4, 2});
-  EXPECT_EQ(leader_.phase(), Leader::Phase::gathering) << "it may still write into the memory of others";
+  EXPECT_EQ(leader_.phase(), Leader::Phase::stopping) << "it may still write into the memory of others";
   (void)leader_.die(2, now_);
   EXPECT_THAT(ids(leader_.record()), ElementsAre(1, 3, 4));
 }
@@ -119,7 +118,7 @@ TEST_F(LeaderOfFour, PausesWithTooFewAndGoesOnWhenOthersHaveCome) {
   (void)all_report({4});
   EXPECT_TRUE(leader_.record().paused);
   form();
-  EXPECT_THAT(told(leader_.join({9, 0, 0}, now_)), ElementsAre(std::pair(Order::gather, 4)));
+  EXPECT_THAT(told(leader_.join({9, 0, 0}, now_)), ElementsAre(std::pair(Order::stop, 4)));
   (void)all_report({4});
   EXPECT_THAT(ids(leader_.record()), ElementsAre(4, 9)) << "hosts that stay come first";
   EXPECT_FALSE(leader_.record().paused);

@@ -33,7 +33,7 @@ class RunningMember : public testing::Test {
 
 TEST_F(RunningMember, StopsOnceWhateverTellsItTo) {
   EXPECT_EQ(kinds(member_.lose(2)), (std::vector{Does::suspect, Does::stop}));
-  EXPECT_TRUE(member_.hear_gather(1).empty());
+  EXPECT_TRUE(member_.hear_stop(1).empty());
   EXPECT_TRUE(member_.lose(2).empty());
   EXPECT_TRUE(member_.change_is_due().empty());
   EXPECT_EQ(member_.phase(), Phase::stopping);
@@ -41,7 +41,7 @@ TEST_F(RunningMember, StopsOnceWhateverTellsItTo) {
 
 TEST_F(RunningMember, ReportsWhenItsEngineHasStoppedWhomItHasLost) {
   EXPECT_TRUE(member_.engine_stopped({}).empty()) << "it was not told to";
-  EXPECT_EQ(kinds(member_.hear_gather(1)), std::vector{Does::stop});
+  EXPECT_EQ(kinds(member_.hear_stop(1)), std::vector{Does::stop});
   EXPECT_EQ(kinds(member_.lose(2)), std::vector{Does::suspect});
   const auto actions = member_.engine_stopped({.voted = 5, .committed = 4, .has_state = true});
   ASSERT_EQ(kinds(actions), std::vector{Does::report});
@@ -52,14 +52,14 @@ TEST_F(RunningMember, ReportsWhenItsEngineHasStoppedWhomItHasLost) {
 TEST_F(RunningMember, GoesOnWithTheRecordOfTheNextGenerationOnlyAfterItsReport) {
   GenerationRecord next{2, {{1, 0, 0, true}}, 5, false};
   EXPECT_THROW((void)member_.hear_record(next), Error);
-  (void)member_.hear_gather(1);
+  (void)member_.hear_stop(1);
   (void)member_.engine_stopped({});
   EXPECT_EQ(kinds(member_.hear_record(next)), std::vector{Does::form});
   EXPECT_EQ(member_.record(), next);
 }
 
 TEST_F(RunningMember, IgnoresMessagesOfOtherGenerationsAndStrangers) {
-  EXPECT_TRUE(member_.hear_gather(0).empty());
+  EXPECT_TRUE(member_.hear_stop(0).empty());
   EXPECT_TRUE(member_.hear_go(1).empty()) << "it has started";
   EXPECT_TRUE(member_.lose(7).empty()) << "it is no member";
 }
@@ -73,7 +73,7 @@ TEST_F(RunningMember, EndsOnceWhenTheNextGenerationIsWithoutIt) {
 TEST(Member, DoesNotStartAfterAStopWhileItForms) {
   Member member(1);
   (void)member.hear_record(kFirst);
-  EXPECT_EQ(kinds(member.hear_gather(1)), std::vector{Does::stop});
+  EXPECT_EQ(kinds(member.hear_stop(1)), std::vector{Does::stop});
   EXPECT_TRUE(member.hear_go(1).empty());
   EXPECT_TRUE(member.formed().empty());
 }

@@ -13,7 +13,7 @@ const GenerationRecord kRecord{3, {{7, 0, 0, true}, {8, 1, 0, false}}, 12, false
 /// One of each kind.
 std::vector<LeaderMessage> leader_messages() {
   using Kind = LeaderMessage::Kind;
-  return {{Kind::gather, 3, {}, ""},
+  return {{Kind::stop, 3, {}, ""},
           {Kind::record, 0, kRecord, ""},
           {Kind::go, 3, {}, ""},
           {Kind::out, 3, {}, "it cannot reach all other members"},
@@ -55,7 +55,7 @@ TEST(ElasticMessage, OfAReportCountsForTheProcessThatSendsIt) {
   const MemberMessage report{.kind = MemberMessage::Kind::report,
                              .report = {.member = 2, .generation = 1, .has_state = true}};
   (void)deliver(leader, one, report, now);
-  EXPECT_EQ(leader.phase(), Leader::Phase::gathering) << "the other one has not reported";
+  EXPECT_EQ(leader.phase(), Leader::Phase::stopping) << "the other one has not reported";
   (void)deliver(leader, other, report, now);
   EXPECT_EQ(leader.record().generation, 2u);
 }

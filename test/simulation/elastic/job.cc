@@ -112,7 +112,7 @@ void ElasticJob::lead(const Leader::Actions& actions) {
         note(fmt::format("process {} is sent away: {}", action.to, action.why));
         send(action);
         break;
-      case Kind::gather:
+      case Kind::stop:
       case Kind::go:
       case Kind::plan_change: send(action); break;
       case Kind::kill: {
@@ -159,7 +159,7 @@ void ElasticJob::send(const LeaderAction& action) {
 
 void ElasticJob::hear(Process& process, const LeaderMessage& message) {
   using Kind = LeaderMessage::Kind;
-  if (has(Bug::ignores_gather) && message.kind == Kind::gather) return;
+  if (has(Bug::ignores_stop) && message.kind == Kind::stop) return;
   if (message.kind == Kind::plan_change && message.generation == process.machine.record().generation) {
     process.change_planned = true;
     if (has(Bug::planned_change_at_once)) act(process, process.machine.change_is_due());

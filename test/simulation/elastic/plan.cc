@@ -18,7 +18,7 @@ const char* name(Bug bug) {
                                                 "joiner votes at once",
                                                 "joiner is a source",
                                                 "starts without go",
-                                                "ignores gather",
+                                                "ignores stop",
                                                 "old votes count",
                                                 "planned change at once",
                                                 "decides without joiners",

@@ -44,7 +44,7 @@ enum class Bug {
   joiner_votes_at_once,       ///< a process votes without the state
   joiner_is_a_source,         ///< a process without the state gives it to others
   starts_without_go,          ///< a member starts when its own connections are there
-  ignores_gather,             ///< a member does not stop when it is told to
+  ignores_stop,               ///< a member does not stop when it is told to
   old_votes_count,            ///< votes of the former generation count in the next one
   planned_change_at_once,     ///< a planned change does not wait for the step
   decides_without_joiners,    ///< a step is decided without the votes of those that have no state
