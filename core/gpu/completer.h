@@ -45,8 +45,7 @@ struct FlightNotices {
 /// can wake it. That wait ends with a flight, or with `fail`, which another thread or this one brings about.
 ///
 /// A flight that does not end within `timeout` after its inputs were there, and a GPU that fails, are told to
-/// `failed` of the notices, once for each flight. *Thread-safe*, but only one thread
-/// adds.
+/// `failed` of the notices, once for each flight. *Thread-safe*, but only one thread adds.
 class Completer {
  public:
   Completer(std::chrono::milliseconds timeout, FlightNotices notices);

@@ -59,9 +59,7 @@ class ReducerState {
   [[nodiscard]] Units& units() { return units_; }
   /// Adds a parameter to a unit, as Units::add_parameter does. Returns the number of the parameter.
   int add_parameter(std::string name, int unit, int kind = kUnknown);
-  /// As GradientState::is_settled.
-  [[nodiscard]] bool is_settled(int parameter) const { return at(parameter).is_settled(); }
-  /// The parameters whose gradients are not settled, ascending.
+  /// The parameters whose gradients are not settled (GradientState::is_settled), ascending.
   [[nodiscard]] std::vector<int> unsettled() const;
   /// The name under which the gradient is submitted next: "gradient.0.w (pass 2)".
   [[nodiscard]] std::string name_of(int parameter) const;

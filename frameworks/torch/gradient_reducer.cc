@@ -64,9 +64,9 @@ class GradientReducer final : public Reducer, private RoundMaker {
       const std::lock_guard lock(mutex_);
       if (!state_.spoiled().empty()) throw Error(Code::rank_failed, state_.spoiled());
       adopt_new();
-      const bool own = std::any_of(slots_.begin(), slots_.end(), [this](const GradientSlot& slot) {
-        return !state_.is_settled(slot.number) && slot.has_gradient();
-      });
+      const auto unsettled = state_.unsettled();
+      const bool own = std::any_of(unsettled.begin(), unsettled.end(),
+                                   [this](int parameter) { return slot_of(parameter).has_gradient(); });
       if (!own && !state_.owes_round()) return;
     }
     make_rounds({this}, /*has_failed=*/false);

@@ -200,7 +200,7 @@ inline void make_rounds(const std::vector<SimulatedOptimizer*>& optimizers, bool
 inline void SimulatedOptimizer::synchronize() {
   if (!state.spoiled().empty()) throw Failure(state.spoiled(), true);
   bool own = false;
-  for (int i = 0; i < size(); ++i) own = own || (!state.is_settled(i) && gradient(i));
+  for (const int i : state.unsettled()) own = own || gradient(i);
   if (own || state.owes_round()) make_rounds({this});
 }
 
