@@ -130,6 +130,12 @@ Leader::Actions Leader::tick(TimePoint now) {
     ended_member = ended_member || is_member(id);
   }
   if (ended_member) end_generation(now, actions);
+  if (now >= pause_deadline_) {
+    end_job(fmt::format("it has had fewer than {} ranks for {} s", policy_.min_members,
+                        std::chrono::duration<double>(policy_.pause_timeout).count()),
+            actions);
+    return actions;
+  }
   if (now < deadline_) return actions;
   deadline_ = TimePoint::max();
   if (phase_ == Phase::forming) {
@@ -144,7 +150,7 @@ Leader::Actions Leader::tick(TimePoint now) {
 }
 
 TimePoint Leader::next() const {
-  TimePoint next = deadline_;
+  TimePoint next = std::min(deadline_, pause_deadline_);
   for (const auto& [id, process] : processes_) {
     if (!process.killed) next = std::min(next, process.silent_at(policy_));
   }
@@ -216,14 +222,22 @@ void Leader::decide(TimePoint now, Actions& actions) {
   for (const auto& [id, why] : next.out) send_away(id, why, actions);
   if (!next.state_is_lost) return begin(next.record, now, actions);
   if (finished_) return finish_all(actions);
+  end_job("the state of the training is lost: no process that has it is left", actions);
+}
+
+void Leader::end_job(const std::string& why, Actions& actions) {
   phase_ = Phase::over;
-  actions.push_back(
-      {.kind = Order::end_job, .why = "the state of the training is lost: no process that has it is left"});
+  actions.push_back({.kind = Order::end_job, .why = why});
 }
 
 void Leader::begin(const GenerationRecord& next, TimePoint now, Actions& actions) {
   record_ = next;
   planned_ = lost_any_ = ran_ = false;
+  if (!record_.paused) {
+    pause_deadline_ = TimePoint::max();
+  } else if (pause_deadline_ == TimePoint::max()) {
+    pause_deadline_ = now + policy_.pause_timeout;
+  }
   phase_ =
       record_.members.empty() ? Phase::first : Phase::forming;  // nothing was trained: others may still come
   deadline_ = record_.members.empty() ? TimePoint::max() : now + policy_.form_timeout;

@@ -47,7 +47,7 @@ struct LeaderAction {
 ///
 /// It waits for nothing without end: each member reports, dies, or is ended after `silence` or
 /// `stop_timeout`. An ended process dies, or its host is lost. Members never come back, so a change ends
-/// after at most one turn for each of them.
+/// after at most one turn for each of them. A job that pauses for `pause_timeout` ends.
 class Leader {
  public:
   enum class Phase { first, stopping, forming, running, over };
@@ -101,6 +101,7 @@ class Leader {
   [[nodiscard]] bool can_let_go(const std::vector<MemberId>& members) const;
   void send_away(MemberId id, const std::string& why, Actions& actions);
   void finish_all(Actions& actions);
+  void end_job(const std::string& why, Actions& actions);
   void start_first(TimePoint now, Actions& actions);
   void plan_change_if_due(TimePoint now, Actions& actions);
   void kill(Process& process, const std::string& why, Actions& actions);
@@ -109,11 +110,12 @@ class Leader {
   Phase phase_ = Phase::first;
   GenerationRecord record_;
   Processes processes_;
-  TimePoint deadline_ = TimePoint::max();  // of the phase
-  bool planned_ = false;                   // a change of this generation has been announced
-  bool lost_any_ = false;                  // a member died in this change
-  bool finished_ = false;                  // a member has ended after the last step
-  bool ran_ = false;                       // steps may have been made in this generation
+  TimePoint deadline_ = TimePoint::max();        // of the phase
+  TimePoint pause_deadline_ = TimePoint::max();  // max: the job does not pause
+  bool planned_ = false;                         // a change of this generation has been announced
+  bool lost_any_ = false;                        // a member died in this change
+  bool finished_ = false;                        // a member has ended after the last step
+  bool ran_ = false;                             // steps may have been made in this generation
 };
 
 }  // namespace hora::elastic

@@ -3,6 +3,8 @@
 
 #include <hora/status.h>
 
+#include <cstring>
+
 namespace hora::elastic {
 namespace {
 
@@ -14,8 +16,16 @@ constexpr int kMemberKinds = 7;
 Bytes encode(const LeaderMessage& message) {
   Writer out;
   out.u8(static_cast<std::uint8_t>(message.kind)).u64(message.generation);
-  if (message.kind == LeaderMessage::Kind::record) out.raw(encode(message.record));
-  if (message.kind == LeaderMessage::Kind::out) out.string(message.why.substr(0, kMostWhyBytes));
+  switch (message.kind) {
+    case LeaderMessage::Kind::stop: out.u64(message.lost); [[fallthrough]];
+    case LeaderMessage::Kind::out: out.string(message.why.substr(0, kMostWhyBytes)); break;
+    case LeaderMessage::Kind::record:
+      out.string(message.coordinator).raw(std::as_bytes(std::span(message.secret)));
+      out.raw(encode(message.record));
+      break;
+    case LeaderMessage::Kind::go:
+    case LeaderMessage::Kind::plan_change: break;
+  }
   return out.take();
 }
 
@@ -24,9 +34,19 @@ LeaderMessage decode_leader_message(std::span<const std::byte> bytes) {
   LeaderMessage message;
   message.kind = in.enumerator<LeaderMessage::Kind>(kLeaderKinds, "a kind of message");
   message.generation = in.u64();
-  if (message.kind == LeaderMessage::Kind::record)
-    message.record = decode_generation_record(in.raw(in.left()));
-  if (message.kind == LeaderMessage::Kind::out) message.why = in.string(kMostWhyBytes);
+  switch (message.kind) {
+    case LeaderMessage::Kind::stop: message.lost = in.u64(); [[fallthrough]];
+    case LeaderMessage::Kind::out: message.why = in.string(kMostWhyBytes); break;
+    case LeaderMessage::Kind::record: {
+      message.coordinator = in.string(kMostCoordinatorBytes);
+      const auto secret = in.raw(message.secret.size());
+      std::memcpy(message.secret.data(), secret.data(), secret.size());
+      message.record = decode_generation_record(in.raw(in.left()));
+      break;
+    }
+    case LeaderMessage::Kind::go:
+    case LeaderMessage::Kind::plan_change: break;
+  }
   in.finish();
   return message;
 }
@@ -34,6 +54,7 @@ LeaderMessage decode_leader_message(std::span<const std::byte> bytes) {
 Bytes encode(const MemberMessage& message) {
   Writer out;
   out.u8(static_cast<std::uint8_t>(message.kind));
+  if (message.kind == MemberMessage::Kind::join) out.u64(message.port);
   if (message.kind == MemberMessage::Kind::formed) out.u64(message.generation);
   if (message.kind == MemberMessage::Kind::suspect) out.u64(message.peer);
   if (message.kind == MemberMessage::Kind::report) out.raw(encode(message.report));
@@ -44,6 +65,8 @@ MemberMessage decode_member_message(std::span<const std::byte> bytes) {
   Reader in(bytes);
   MemberMessage message;
   message.kind = in.enumerator<MemberMessage::Kind>(kMemberKinds, "a kind of message");
+  if (message.kind == MemberMessage::Kind::join)
+    message.port = static_cast<std::uint16_t>(in.below(65536, "a port"));
   if (message.kind == MemberMessage::Kind::formed) message.generation = in.u64();
   if (message.kind == MemberMessage::Kind::suspect) message.peer = in.u64();
   if (message.kind == MemberMessage::Kind::report) message.report = decode_report(in.raw(in.left()));

@@ -5,7 +5,10 @@
 #include "core/elastic/leader.h"
 #include "core/elastic/member.h"
 
+#include <hora/config.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -16,8 +19,11 @@ struct LeaderMessage {
   enum class Kind { stop, record, go, out, plan_change };  ///< as LeaderAction's
   Kind kind = Kind::stop;
   std::uint64_t generation = 0;
-  GenerationRecord record{};  ///< of a `record` alone
-  std::string why{};          ///< of an `out` alone
+  MemberId lost = 0;          ///< of a `stop`: the member that has died or is suspected; 0: none
+  std::string why{};          ///< of a `stop` or an `out`: a text for the user
+  GenerationRecord record{};  ///< of a `record`, as the following ones
+  std::string coordinator{};  ///< "address:port,address:port" at which its rank 0 listens
+  Secret secret{};            ///< by which its members recognise each other; nobody else gets it
 
   bool operator==(const LeaderMessage&) const = default;
 };
@@ -34,6 +40,7 @@ struct MemberMessage {
     finish,  ///< it has made the last step, and ends
   };
   Kind kind = Kind::beat;
+  std::uint16_t port = 0;        ///< of a `join`: where the process listens, on all its addresses
   std::uint64_t generation = 0;  ///< of a `formed` alone
   MemberId peer = 0;             ///< of a `suspect` alone
   Report report{};               ///< of a `report` alone
@@ -42,6 +49,7 @@ struct MemberMessage {
 };
 
 inline constexpr std::size_t kMostWhyBytes = 1024;
+inline constexpr std::size_t kMostCoordinatorBytes = 4096;
 
 [[nodiscard]] Bytes encode(const LeaderMessage& message);
 [[nodiscard]] Bytes encode(const MemberMessage& message);
@@ -49,7 +57,8 @@ inline constexpr std::size_t kMostWhyBytes = 1024;
 [[nodiscard]] LeaderMessage decode_leader_message(std::span<const std::byte> bytes);
 [[nodiscard]] MemberMessage decode_member_message(std::span<const std::byte> bytes);
 
-/// The message that carries an action out which is one: all but `kill` and `end_job`.
+/// The message that carries an action out which is one: all but `kill` and `end_job`. The caller adds what
+/// the Leader does not know: who was lost and why, the coordinator, and the secret.
 [[nodiscard]] LeaderMessage message_of(const LeaderAction& action);
 /// The message that carries `suspect`, `report` or `tell_formed` out.
 [[nodiscard]] MemberMessage message_of(const MemberAction& action);

@@ -20,6 +20,7 @@ struct ElasticPolicy {
   std::chrono::milliseconds stopped_after{200};  ///< the same for a process that is stopped (SIGSTOP)
   std::chrono::milliseconds stop_timeout{5000};  ///< for a member to stop its engine and report
   std::chrono::milliseconds form_timeout{5000};  ///< for all members to connect
+  std::chrono::milliseconds pause_timeout{600'000};  ///< for processes that end a pause to come
 };
 
 /// A process that has joined, and has neither died nor been sent away, as the Leader knows it. A value.

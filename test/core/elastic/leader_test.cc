@@ -124,6 +124,18 @@ TEST_F(LeaderOfFour, PausesWithTooFewAndGoesOnWhenOthersHaveCome) {
   EXPECT_FALSE(leader_.record().paused);
 }
 
+TEST_F(LeaderOfFour, EndsAJobThatHasPausedForTooLong) {
+  for (const MemberId id : {1, 2, 3}) (void)leader_.die(id, now_);
+  (void)all_report({4});
+  form();
+  const TimePoint until = now_ + seconds(600);
+  leader_.hear_from(4, until);
+  EXPECT_EQ(leader_.next(), until);
+  const auto actions = leader_.tick(until);
+  ASSERT_THAT(told(actions), ElementsAre(std::pair(Order::end_job, 0)));
+  EXPECT_EQ(actions.front().why, "it has had fewer than 2 ranks for 600 s");
+}
+
 TEST_F(LeaderOfFour, EndsTheJobWhenTheStateIsLost) {
   (void)leader_.die(1, now_);
   (void)all_report({2, 3, 4});

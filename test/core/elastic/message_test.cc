@@ -13,16 +13,16 @@ const GenerationRecord kRecord{3, {{7, 0, 0, true}, {8, 1, 0, false}}, 12, false
 /// One of each kind.
 std::vector<LeaderMessage> leader_messages() {
   using Kind = LeaderMessage::Kind;
-  return {{Kind::stop, 3, {}, ""},
-          {Kind::record, 0, kRecord, ""},
-          {Kind::go, 3, {}, ""},
-          {Kind::out, 3, {}, "it cannot reach all other members"},
-          {Kind::plan_change, 3, {}, ""}};
+  return {{.kind = Kind::stop, .generation = 3, .lost = 8, .why = "rank 1 was killed"},
+          {.kind = Kind::record, .record = kRecord, .coordinator = "127.0.0.1:4711", .secret = {1, 2, 3}},
+          {.kind = Kind::go, .generation = 3},
+          {.kind = Kind::out, .generation = 3, .why = "it cannot reach all other members"},
+          {.kind = Kind::plan_change, .generation = 3}};
 }
 
 std::vector<MemberMessage> member_messages() {
   using Kind = MemberMessage::Kind;
-  return {{.kind = Kind::join},
+  return {{.kind = Kind::join, .port = 4711},
           {.kind = Kind::beat},
           {.kind = Kind::suspect, .peer = 8},
           {.kind = Kind::report, .report = {7, 3, 12, 11, true, false, {8}}},
