@@ -22,11 +22,16 @@ struct Membership {
   int local_size = 1;  ///< 0: this and the local rank are found out when the ranks meet
   int cross_rank = 0;
   int cross_size = 1;  ///< 0: this and the cross rank are found out when the ranks meet
+  /// Eight hexadecimal digits by which the launcher knows the job; empty: rank 0 makes them up, or they
+  /// follow from the secret (core/join/job_id.h).
+  std::string job{};
   /// "address:port" at which rank 0 listens; several, separated by commas, are all tried.
   std::string coordinator;
   /// Rank 0: a socket that listens there already. Null: rank 0 opens one.
   std::shared_ptr<const Descriptor> listener{};
   Secret secret{};
+  /// A socket on which is told how ranks of this generation end; null: it is Config::news_fd.
+  std::shared_ptr<const Descriptor> news{};
 };
 
 }  // namespace hora

@@ -33,12 +33,20 @@ struct Member {
 /// "rank 3", "ranks 0 and 7", "ranks 0-2, 7": ascending ranks as messages name them.
 [[nodiscard]] std::string describe_ranks(const std::vector<int>& ranks);
 
-/// All ranks of a job, connected. `connect` makes it, and a Runtime owns it.
+/// The memory that a rank shares with the others of its host, as its backend knows it. A rank that goes on
+/// with another generation of its job takes it along.
+class HostMemory {
+ public:
+  virtual ~HostMemory() = default;
+};
+
+/// All ranks of a job, connected. `connect` makes it, and a Session owns it.
 struct World {
   Membership membership;
   std::string job;              ///< eight hexadecimal digits, the same on all ranks
   std::vector<Member> members;  ///< by rank
   std::unique_ptr<Control> control;
+  std::shared_ptr<HostMemory> host_memory;  ///< null: this rank shares none
   Lane lane;
   std::unique_ptr<ReadinessVote> vote;  ///< null: not all ranks share memory
   std::unique_ptr<Messenger> messenger;

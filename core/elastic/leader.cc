@@ -20,7 +20,7 @@ Leader::Actions Leader::join(const MemberInfo& process, TimePoint now) {
   if (phase_ == Phase::over) return {{.kind = Order::out, .to = process.id, .why = kEnded}};
   MemberInfo info = process;
   info.has_state = false;
-  processes_.emplace(info.id, Process{.info = info, .heard = now});
+  processes_.add(info, now);
   start_first(now, actions);
   plan_change_if_due(now, actions);
   return actions;
@@ -34,7 +34,7 @@ Leader::Actions Leader::die(MemberId id, TimePoint now) {
 
 Leader::Actions Leader::finish(MemberId id, TimePoint now) {
   Actions actions;
-  if (processes_.erase(id) == 0 || phase_ == Phase::over) return actions;
+  if (!processes_.remove(id) || phase_ == Phase::over) return actions;
   finished_ = true;
   if (living().empty()) {
     finish_all(actions);
@@ -45,28 +45,24 @@ Leader::Actions Leader::finish(MemberId id, TimePoint now) {
 }
 
 Leader::Actions Leader::lose_host(int host, TimePoint now) {
-  std::vector<MemberId> there;
-  for (const auto& [id, process] : processes_) {
-    if (process.info.host == host) there.push_back(id);
-  }
   Actions actions;
-  for (const MemberId id : there) remove(id, now, actions);
+  for (const MemberId id : processes_.on_host(host)) remove(id, now, actions);
   return actions;
 }
 
 void Leader::stop(MemberId id, TimePoint now) {
-  if (const auto found = processes_.find(id); found != processes_.end()) found->second.stopped = now;
+  if (Process* process = processes_.find(id)) process->stopped = now;
 }
 
 void Leader::resume(MemberId id, TimePoint now) {
-  const auto found = processes_.find(id);
-  if (found == processes_.end()) return;
-  found->second.stopped.reset();
-  found->second.heard = now;
+  Process* process = processes_.find(id);
+  if (process == nullptr) return;
+  process->stopped.reset();
+  process->heard = now;
 }
 
 void Leader::hear_from(MemberId id, TimePoint now) {
-  if (const auto found = processes_.find(id); found != processes_.end()) found->second.heard = now;
+  if (Process* process = processes_.find(id)) process->heard = now;
 }
 
 Leader::Actions Leader::suspect(MemberId by, MemberId peer, TimePoint now) {
@@ -80,11 +76,11 @@ Leader::Actions Leader::suspect(MemberId by, MemberId peer, TimePoint now) {
 Leader::Actions Leader::report(const Report& report, TimePoint now) {
   Actions actions;
   hear_from(report.member, now);
-  const auto found = processes_.find(report.member);
-  if (found == processes_.end() || report.generation != record_.generation || !is_member(report.member))
+  Process* process = processes_.find(report.member);
+  if (process == nullptr || report.generation != record_.generation || !is_member(report.member))
     return actions;
-  found->second.report = report;
-  if (report.leaving) found->second.goes = true;
+  process->report = report;
+  if (report.leaving) process->goes = true;
   end_generation(now, actions);
   return actions;
 }
@@ -109,9 +105,9 @@ Leader::Actions Leader::formed(MemberId id, std::uint64_t generation, TimePoint 
 
 Leader::Actions Leader::let_go(MemberId id, TimePoint now) {
   Actions actions;
-  const auto found = processes_.find(id);
-  if (found == processes_.end()) return actions;
-  found->second.goes = true;
+  Process* process = processes_.find(id);
+  if (process == nullptr) return actions;
+  process->goes = true;
   if (!is_member(id)) {
     send_away(id, "the job has no use for this process", actions);
   } else {
@@ -150,33 +146,15 @@ Leader::Actions Leader::tick(TimePoint now) {
 }
 
 TimePoint Leader::next() const {
-  TimePoint next = std::min(deadline_, pause_deadline_);
-  for (const auto& [id, process] : processes_) {
-    if (!process.killed) next = std::min(next, process.silent_at(policy_));
-  }
-  return phase_ == Phase::over ? TimePoint::max() : next;
+  if (phase_ == Phase::over) return TimePoint::max();
+  return std::min({deadline_, pause_deadline_, processes_.first_silent_at(policy_)});
 }
 
 /// The members that have not died, by rank.
-std::vector<MemberId> Leader::living() const {
-  std::vector<MemberId> living;
-  for (const auto& member : record_.members) {
-    if (processes_.contains(member.id)) living.push_back(member.id);
-  }
-  return living;
-}
-
-/// The processes that wait to become members, the oldest first.
-std::vector<MemberInfo> Leader::candidates() const {
-  std::vector<MemberInfo> waiting;
-  for (const auto& [id, process] : processes_) {
-    if (!is_member(id) && !process.killed && !process.goes) waiting.push_back(process.info);
-  }
-  return waiting;
-}
+std::vector<MemberId> Leader::living() const { return processes_.members_of(record_); }
 
 void Leader::remove(MemberId id, TimePoint now, Actions& actions) {
-  if (processes_.erase(id) == 0 || !is_member(id) || phase_ == Phase::over) return;
+  if (!processes_.remove(id) || !is_member(id) || phase_ == Phase::over) return;
   lost_any_ = true;
   end_generation(now, actions);
 }
@@ -208,7 +186,7 @@ void Leader::decide(TimePoint now, Actions& actions) {
   EndOfGeneration end{.record = record_,
                       .reports = {},
                       .leaving = {},
-                      .candidates = candidates(),
+                      .candidates = processes_.candidates(record_),
                       .grows = !lost_any_,
                       .made_steps = ran_,
                       .least = policy_.min_members,
@@ -250,7 +228,8 @@ void Leader::begin(const GenerationRecord& next, TimePoint now, Actions& actions
 }
 
 void Leader::start_first(TimePoint now, Actions& actions) {
-  if (phase_ == Phase::first && static_cast<int>(candidates().size()) >= policy_.first_members)
+  if (phase_ == Phase::first &&
+      static_cast<int>(processes_.candidates(record_).size()) >= policy_.first_members)
     decide(now, actions);
 }
 
@@ -258,7 +237,8 @@ void Leader::start_first(TimePoint now, Actions& actions) {
 void Leader::plan_change_if_due(TimePoint now, Actions& actions) {
   if (phase_ != Phase::running || planned_) return;
   const auto members = living();
-  const bool grows = static_cast<int>(members.size()) < policy_.max_members && !candidates().empty();
+  const bool grows =
+      static_cast<int>(members.size()) < policy_.max_members && !processes_.candidates(record_).empty();
   if (!grows && !can_let_go(members)) return;
   if (record_.paused) return end_generation(now, actions);
   planned_ = true;
@@ -279,7 +259,7 @@ bool Leader::can_let_go(const std::vector<MemberId>& members) const {
 
 void Leader::send_away(MemberId id, const std::string& why, Actions& actions) {
   actions.push_back({.kind = Order::out, .to = id, .generation = record_.generation, .why = why});
-  processes_.erase(id);
+  processes_.remove(id);
 }
 
 void Leader::kill(Process& process, const std::string& why, Actions& actions) {

@@ -8,7 +8,6 @@
 #include "core/elastic/resolve.h"
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -88,11 +87,8 @@ class Leader {
   [[nodiscard]] TimePoint next() const;
 
  private:
-  using Processes = std::map<MemberId, Process>;
-
   [[nodiscard]] bool is_member(MemberId id) const { return record_.rank_of(id) >= 0; }
   [[nodiscard]] std::vector<MemberId> living() const;
-  [[nodiscard]] std::vector<MemberInfo> candidates() const;
   void remove(MemberId id, TimePoint now, Actions& actions);
   void end_generation(TimePoint now, Actions& actions);
   void decide_if_complete(TimePoint now, Actions& actions);

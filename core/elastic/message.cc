@@ -11,6 +11,10 @@ namespace {
 constexpr int kLeaderKinds = 5;
 constexpr int kMemberKinds = 7;
 
+bool has_port(MemberMessage::Kind kind) {
+  return kind == MemberMessage::Kind::join || kind == MemberMessage::Kind::report;
+}
+
 }  // namespace
 
 Bytes encode(const LeaderMessage& message) {
@@ -54,7 +58,7 @@ LeaderMessage decode_leader_message(std::span<const std::byte> bytes) {
 Bytes encode(const MemberMessage& message) {
   Writer out;
   out.u8(static_cast<std::uint8_t>(message.kind));
-  if (message.kind == MemberMessage::Kind::join) out.u64(message.port);
+  if (has_port(message.kind)) out.u64(message.port);
   if (message.kind == MemberMessage::Kind::formed) out.u64(message.generation);
   if (message.kind == MemberMessage::Kind::suspect) out.u64(message.peer);
   if (message.kind == MemberMessage::Kind::report) out.raw(encode(message.report));
@@ -65,8 +69,8 @@ MemberMessage decode_member_message(std::span<const std::byte> bytes) {
   Reader in(bytes);
   MemberMessage message;
   message.kind = in.enumerator<MemberMessage::Kind>(kMemberKinds, "a kind of message");
-  if (message.kind == MemberMessage::Kind::join)
-    message.port = static_cast<std::uint16_t>(in.below(65536, "a port"));
+  if (has_port(message.kind))
+    message.port = static_cast<std::uint16_t>(in.below(std::size_t{1} << 16, "a port"));
   if (message.kind == MemberMessage::Kind::formed) message.generation = in.u64();
   if (message.kind == MemberMessage::Kind::suspect) message.peer = in.u64();
   if (message.kind == MemberMessage::Kind::report) message.report = decode_report(in.raw(in.left()));

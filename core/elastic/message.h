@@ -40,7 +40,9 @@ struct MemberMessage {
     finish,  ///< it has made the last step, and ends
   };
   Kind kind = Kind::beat;
-  std::uint16_t port = 0;        ///< of a `join`: where the process listens, on all its addresses
+  /// Of a `join` or a `report`: where the process listens, on all its addresses, for the members of the next
+  /// generation.
+  std::uint16_t port = 0;
   std::uint64_t generation = 0;  ///< of a `formed` alone
   MemberId peer = 0;             ///< of a `suspect` alone
   Report report{};               ///< of a `report` alone

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <optional>
+#include <vector>
 
 namespace hora::elastic {
 
@@ -38,6 +40,38 @@ struct Process {
     const TimePoint silent = heard + policy.silence;
     return stopped ? std::min(silent, *stopped + policy.stopped_after) : silent;
   }
+};
+
+/// The processes that have joined and are left, by their identities.
+class Processes {
+ public:
+  void add(const MemberInfo& info, TimePoint now) {
+    all_.emplace(info.id, Process{.info = info, .heard = now});
+  }
+  /// Returns whether it was there.
+  bool remove(MemberId id) { return all_.erase(id) > 0; }
+  [[nodiscard]] bool contains(MemberId id) const { return all_.contains(id); }
+  /// Null: it is not there.
+  [[nodiscard]] Process* find(MemberId id);
+  /// Of one that is there.
+  [[nodiscard]] Process& at(MemberId id) { return all_.at(id); }
+  [[nodiscard]] const Process& at(MemberId id) const { return all_.at(id); }
+
+  /// Those of a host.
+  [[nodiscard]] std::vector<MemberId> on_host(int host) const;
+  /// The members of a generation that are left, by rank.
+  [[nodiscard]] std::vector<MemberId> members_of(const GenerationRecord& record) const;
+  /// Those that wait to become members, the oldest first.
+  [[nodiscard]] std::vector<MemberInfo> candidates(const GenerationRecord& record) const;
+  /// When the first of them is ended because it gives no sign of life.
+  [[nodiscard]] TimePoint first_silent_at(const ElasticPolicy& policy) const;
+
+  [[nodiscard]] bool empty() const { return all_.empty(); }
+  auto begin() { return all_.begin(); }
+  auto end() { return all_.end(); }
+
+ private:
+  std::map<MemberId, Process> all_;
 };
 
 }  // namespace hora::elastic

@@ -19,28 +19,35 @@ Machine machine_of(const Member& member) { return {member.host, member.pid_space
 
 }  // namespace
 
-Membership settle_host_ranks(Membership membership, const std::vector<Member>& members) {
-  std::vector<Machine> order;              // in the order of their first ranks
-  std::map<Machine, int> ranks_of;         // how many ranks each machine has
-  std::vector<int> local(members.size());  // local ranks, by rank
-  for (std::size_t rank = 0; rank < members.size(); ++rank) {
-    const auto machine = machine_of(members[rank]);
-    local[rank] = ranks_of[machine]++;
-    if (local[rank] == 0) order.push_back(machine);
+Membership settle_host_ranks(Membership membership, std::span<const int> hosts) {
+  std::vector<int> order;                // hosts in the order of their first ranks
+  std::map<int, int> ranks_of;           // how many ranks each host has
+  std::vector<int> local(hosts.size());  // local ranks, by rank
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    local[rank] = ranks_of[hosts[rank]]++;
+    if (local[rank] == 0) order.push_back(hosts[rank]);
   }
   const auto own_rank = static_cast<std::size_t>(membership.rank);
-  const auto own = machine_of(members[own_rank]);
+  const int own = hosts[own_rank];
   if (membership.local_size == 0) {
     membership.local_rank = local[own_rank];
     membership.local_size = ranks_of[own];
   }
   if (membership.cross_size == 0) {
-    const auto has_one = [&](const Machine& machine) { return ranks_of[machine] > local[own_rank]; };
+    const auto has_one = [&](int host) { return ranks_of[host] > local[own_rank]; };
     membership.cross_size = static_cast<int>(std::count_if(order.begin(), order.end(), has_one));
     const auto here = std::find(order.begin(), order.end(), own);
     membership.cross_rank = static_cast<int>(std::count_if(order.begin(), here, has_one));
   }
   return membership;
+}
+
+Membership settle_host_ranks(Membership membership, const std::vector<Member>& members) {
+  std::map<Machine, int> numbers;
+  std::vector<int> hosts;
+  for (const auto& member : members)
+    hosts.push_back(numbers.emplace(machine_of(member), static_cast<int>(numbers.size())).first->second);
+  return settle_host_ranks(std::move(membership), hosts);
 }
 
 }  // namespace hora

@@ -23,6 +23,7 @@ std::string job_id(const Secret& secret) {
 }
 
 std::string job_id(const Membership& membership, const Config& config) {
+  if (!membership.job.empty()) return membership.job;
   return config.question_fd ? job_id(membership.secret) : fmt::format("{:08x}", std::random_device{}());
 }
 

@@ -20,8 +20,8 @@ namespace hora {
 /// Of a job that hrun has started: they follow from its secret, which hrun and all ranks have, and tell
 /// nothing of it.
 [[nodiscard]] std::string job_id(const Secret& secret);
-/// Of a job, as its rank 0 makes it up: the former, or where hrun has not started it digits at random, as
-/// other jobs may have the same secret.
+/// Of a job, as its rank 0 knows it: that of the membership, or the former. Where hrun has not started the
+/// job, digits at random, as other jobs may have the same secret.
 [[nodiscard]] std::string job_id(const Membership& membership, const Config& config);
 
 }  // namespace hora

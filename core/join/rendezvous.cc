@@ -173,7 +173,8 @@ int radix_for(const Membership& membership, const Config& config) {
   return radix;
 }
 
-LauncherNews news_for(const Config& config) {
+LauncherNews news_for(const Membership& membership, const Config& config) {
+  if (membership.news) return LauncherNews(membership.news->fd());
   return LauncherNews(config.mpi_communicator ? std::nullopt : config.news_fd);
 }
 
@@ -207,7 +208,7 @@ RendezvousResult serve_rendezvous(const Membership& membership, const Config& co
   result.peer_list.radix = radix_for(membership, config);
   result.peer_list.members.resize(result.peers.size());
   result.peer_list.members.front() = this_member(0);
-  result.news = news_for(config);
+  result.news = news_for(membership, config);
   result.acceptor.emplace(open_listener(membership), membership.secret);
   EarlyWarning warning(config);
   for (auto absent = missing(result.peers); !absent.empty(); absent = missing(result.peers)) {
@@ -325,7 +326,7 @@ Frame try_to_join(const Membership& membership, Connection& first, TimePoint dea
 
 RendezvousResult join_rendezvous(const Membership& membership, const Config& config, TimePoint deadline) {
   std::string why = "no answer";
-  LauncherNews news = news_for(config);
+  LauncherNews news = news_for(membership, config);
   while (Clock::now() < deadline) {
     Connection first = find_first(membership, config, news, deadline);
     try {

@@ -19,24 +19,24 @@ namespace hora {
 namespace {
 
 /// The collective of the ranks on this rank's host. This rank may be alone there.
-std::unique_ptr<Collective> within_host(shm::SharedHosts& hosts, const Config& config, int rank) {
+std::unique_ptr<Collective> within_host(const shm::SharedHosts& hosts, const Config& config) {
   if (!hosts.own) return local::LocalGroup(1).join(0).lane.collective;
-  const Hosts host = hosts_of(hosts.ranks, rank);
   const shm::ShmWays ways{config.peer_memory, config.streaming_stores, config.levels};
-  return shm::make_shm_collective(std::move(hosts.own->arena), static_cast<int>(host.place),
-                                  static_cast<int>(host.here().size()), std::move(hosts.own->peers), ways);
+  return shm::make_shm_collective(hosts.own->communicator, hosts.own->peers, ways);
 }
 
 /// The collective of all ranks, which are on one host. They vote in shared memory.
-std::unique_ptr<Collective> within_one_host(shm::SharedHosts& hosts, World& world, const Config& config) {
-  const auto part = [arena = hosts.own->arena](int member) -> VotePart& { return arena->block(member).roll; };
-  const auto [rank, size] = std::pair(world.membership.rank, world.membership.size);
-  world.vote = std::make_unique<ReadinessVote>(size, rank, hosts.own->arena, part);
-  return within_host(hosts, config, rank);
+std::unique_ptr<Collective> within_one_host(const shm::SharedHosts& hosts, World& world,
+                                            const Config& config) {
+  const auto communicator = std::make_shared<const shm::Communicator>(hosts.own->communicator);
+  const auto part = [&](int place) -> VotePart& { return communicator->block(place).roll; };
+  world.vote =
+      std::make_unique<ReadinessVote>(communicator->size(), communicator->place(), communicator, part);
+  return within_host(hosts, config);
 }
 
 std::unique_ptr<Collective> connect_shm(World& world, const Config& config, TimePoint deadline) {
-  shm::SharedHosts hosts = shm::share_hosts(world, config, deadline);
+  const shm::SharedHosts hosts = shm::share_hosts(world, config, deadline);
   if (hosts.ranks.size() == 1) return within_one_host(hosts, world, config);
   throw Error(Code::unavailable,
               "HORA_CPU_OPERATIONS=shm, but not all ranks can share memory: they run on several hosts or in "
@@ -62,7 +62,7 @@ std::unique_ptr<Collective> connect_auto(World& world, const Config& config, Tim
   if (hosts.ranks.size() == 1) return within_one_host(hosts, world, config);
   auto all = connect_tcp(world, config, deadline);
   if (hosts.ranks.size() == static_cast<std::size_t>(world.membership.size)) return all;
-  auto local = within_host(hosts, config, world.membership.rank);
+  auto local = within_host(hosts, config);
   return make_hierarchical(std::move(all), std::move(local), std::move(hosts.ranks), world.membership.rank);
 }
 

@@ -10,6 +10,8 @@
 #include "core/join/job_id.h"
 #include "core/runtime/backends.h"
 
+#include <utility>
+
 namespace hora {
 namespace {
 
@@ -23,10 +25,13 @@ World alone(const Membership& membership, const Config& config) {
 
 }  // namespace
 
-World connect(const Membership& membership, Config& config, TimePoint deadline) {
+World connect(const Membership& membership, Config& config, TimePoint deadline,
+              std::shared_ptr<HostMemory> former) {
   static_cast<void>(backend_of(config));  // an unknown name is an error before this rank waits for others
-  if (membership.size == 1) return alone(membership, config);
-  World world = tcp::connect_tcp_control(membership, config, deadline);
+  World world = membership.size == 1 ? alone(membership, config)
+                                     : tcp::connect_tcp_control(membership, config, deadline);
+  world.host_memory = std::move(former);
+  if (membership.size == 1) return world;
   world.membership.listener = nullptr;  // all have come
   world.membership = settle_host_ranks(std::move(world.membership), world.members);
   try {

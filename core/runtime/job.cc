@@ -17,33 +17,22 @@ void check_thread() {
 
 }  // namespace
 
-Job::Generation Job::join(const Config& settings, MembershipSource& source, const Connect& connect) {
-  const TimePoint deadline = Clock::now() + settings.start_timeout;
-  Generation next{{}, settings};
-  next.world = connect(source.next(deadline), next.config, deadline);
-  set_log(next.config.log_level, next.world.membership.rank);
-  return next;
+Job::Observers::Observers(Job& job, const Config& settings)
+    : on_failure([&job](const std::string& why) {
+        job.generations_->finish(false);  // first: this process must be in no other generation
+        job.session()->fail(why);
+      }),
+      on_signal(settings.dump_signal,
+                [&job] { job.session()->state().dump("a signal asks for it (HORA_DUMP_SIGNAL)"); }),
+      answering(settings.question_fd,
+                [&job](const Question& question) { return job.session()->answer(question); }) {}
+
+Job::Job(const Config& settings, std::unique_ptr<Generations> generations)
+    : settings_(settings), generations_(std::move(generations)) {
+  generations_->on_stop([this](const Status& why) { return end_generation(why); });
+  join_next();
+  observers_.emplace(*this, settings_);
 }
-
-Job::Job(const Config& settings, std::unique_ptr<MembershipSource> source, Connect connect)
-    // Braces evaluate from left to right: `join` before the source is moved.
-    : Job{settings, join(settings, *source, connect), std::move(source), std::move(connect)} {}
-
-Job::Job(World world, const Config& settings)
-    : Job{settings, Generation{std::move(world), settings}, nullptr, {}} {}
-
-Job::Job(const Config& settings, Generation first, std::unique_ptr<MembershipSource> source, Connect connect)
-    : settings_(settings),
-      source_(std::move(source)),
-      connect_(std::move(connect)),
-      copy_(first.config.streaming_stores),
-      lasting_(first.world.membership.local_rank, first.world.gpu_module),
-      session_(std::make_unique<Session>(std::move(first.world), first.config, lasting_, goes_on())),
-      on_failure_([this](const std::string& why) { session()->fail(why); }),
-      on_signal_(settings.dump_signal,
-                 [this] { session()->state().dump("a signal asks for it (HORA_DUMP_SIGNAL)"); }),
-      answering_(settings.question_fd,
-                 [this](const Question& question) { return session()->answer(question); }) {}
 
 Job::~Job() {
   try {
@@ -53,30 +42,89 @@ Job::~Job() {
   }
 }
 
-void Job::next_generation() {
+void Job::join_next() {
+  while (true) {
+    generations_->await_next(Clock::now() + settings_.start_timeout);
+    const std::lock_guard alone(session_mutex_);
+    if (auto next = generations_->take_next()) return begin(*std::move(next));
+  }
+}
+
+void Job::begin(Generation generation) {
+  const Membership& membership = generation.world.membership;
+  set_log(generation.config.log_level, membership.rank);
+  if (!lasting_) {
+    copy_.emplace(generation.config.streaming_stores);
+    lasting_.emplace(membership.local_rank, generation.world.gpu_module);
+  }
+  lasting_->steps.voted = lasting_->steps.committed = generation.committed;
+  state_root_ = generation.state_root;
+  session_.reset();  // its loop gives up what the next one's takes
+  session_ = std::make_unique<Session>(std::move(generation.world), generation.config, *lasting_,
+                                       generations_->has_more());
+}
+
+elastic::Report Job::end_generation(const Status& why) {
+  const auto ending = session();
+  ending->end(why);
+  ending->stop();
+  const Steps& steps = lasting_->steps;
+  elastic::Report report;
+  report.voted = steps.voted;
+  report.committed = steps.committed;
+  report.has_state = steps.has_state;
+  return report;
+}
+
+int Job::state_root() const {
+  const std::shared_lock lock(session_mutex_);
+  return state_root_;
+}
+
+bool Job::commit() {
+  Steps& steps = lasting_->steps;
+  const std::uint64_t step = steps.committed + 1;
+  steps.has_state = true;
+  steps.voted = step;
+  Entry vote;
+  vote.name = "hora.commit";
+  vote.operation = Operation::barrier;
+  try {
+    const BlockingScope blocking;
+    const Handle handle = session()->submit(std::move(vote));
+    handle.wait();
+  } catch (const Error& error) {
+    if (error.code() != Code::generation_ended) throw;
+    return next_generation() == step;
+  }
+  steps.committed = step;
+  return true;
+}
+
+std::uint64_t Job::next_generation() {
   session()->check_process();
   check_thread();
   const std::lock_guard changing(changing_mutex_);
-  if (!source_)
-    throw Error(Code::invalid_argument, "this job has one generation: its program has connected the ranks");
-  session_->leave({});
-  session_->stop();
-  Generation next = join(settings_, *source_, connect_);
-  const std::lock_guard alone(session_mutex_);
-  session_.reset();  // its loop gives up what the next one's takes
-  session_ = std::make_unique<Session>(std::move(next.world), next.config, lasting_, goes_on());
+  if (!generations_->has_more()) generations_->await_next(TimePoint::min());  // throws why not
+  session()->leave({});
+  session()->stop();
+  generations_->session_ended();
+  join_next();
+  return lasting_->steps.committed;
 }
 
 void Job::shutdown(const std::string& reason) {
   session()->check_process();
   check_thread();
   const std::lock_guard changing(changing_mutex_);
+  if (!reason.empty()) generations_->finish(false);  // first: this process must be in no other generation
   session()->leave(reason);
+  generations_->finish(true);
 }
 
 void Job::copy_for_later(void* to, const void* from, std::size_t bytes) {
   const std::lock_guard lock(copy_mutex_);
-  copy_.copy(to, from, bytes);
+  copy_->copy(to, from, bytes);
 }
 
 }  // namespace hora

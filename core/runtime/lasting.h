@@ -4,6 +4,7 @@
 #include "core/gpu/own_gpu.h"
 #include "core/runtime/delays.h"
 #include "core/runtime/lent_memory.h"
+#include "core/runtime/steps.h"
 
 #include <memory>
 
@@ -15,6 +16,7 @@ struct Lasting {
 
   std::shared_ptr<LentMemory> lent = std::make_shared<LentMemory>();
   std::shared_ptr<Delays> delays = std::make_shared<Delays>();  // a scope may outlive the job
+  Steps steps;
   OwnGpu gpu;
 };
 

@@ -5,16 +5,26 @@
 
 namespace hora {
 
-bool Leaving::ask(const std::string& reason) {
+void Leaving::ask() {
   const std::lock_guard lock(mutex_);
-  if (asked_) return false;
-  asked_ = reason;
+  asked_ = true;
+}
+
+bool Leaving::asked() const {
+  const std::lock_guard lock(mutex_);
+  return asked_;
+}
+
+bool Leaving::stop(const Status& why) {
+  const std::lock_guard lock(mutex_);
+  if (stopped_) return false;
+  stopped_ = why;
   return true;
 }
 
-std::optional<std::string> Leaving::asked() const {
+std::optional<Status> Leaving::stopped() const {
   const std::lock_guard lock(mutex_);
-  return asked_;
+  return stopped_;
 }
 
 void Leaving::go_on(TimePoint now) {

@@ -78,12 +78,12 @@ Loop::Turn Loop::turn_or_throw(bool pressing) {
 
 /// Tells rank 0 what this rank is ready for.
 void Loop::ask(TimePoint now) {
+  if (const auto why = leaving_.stopped()) throw Error(*why);  // `stop` has told the other ranks
   if (leaving_.has_left()) return;
-  const auto reason = leaving_.asked();  // read first: tensors submitted before that are still asked for
-  if (reason && !reason->empty()) throw Error(Code::aborted, *reason);  // `leave` has told the other ranks
-  const TakeOnGpu on_gpu = reason ? TakeOnGpu::all : take_on_gpu();
+  const bool leaves = leaving_.asked();  // read first: tensors submitted before that are still asked for
+  const TakeOnGpu on_gpu = leaves ? TakeOnGpu::all : take_on_gpu();
   for (const auto& [group, requests] : table_.take_requests(on_gpu)) negotiator_.ask(group, requests, now);
-  if (reason) leaving_.go_on(now);
+  if (leaves) leaving_.go_on(now);
 }
 
 /// The host gives work to the GPU long before the GPU does it. If all requests were asked for at once, each
@@ -116,15 +116,19 @@ void Loop::follow_steps() {
   }
 }
 
-void Loop::leave(const std::string& reason) {
-  if (!leaving_.ask(reason)) return;
+void Loop::leave() {
+  leaving_.ask();
   wake_up_.ring();
-  if (reason.empty()) return;
+}
+
+void Loop::stop(const Status& why) {
+  const Status told{why.code, shortened(why.message, kMostReasonBytes)};
+  if (!leaving_.stop(told)) return;
+  wake_up_.ring();
   // The engine may be waiting for other ranks, or for a GPU. The reason is sent first, because the errors
   // that follow are caused by it.
-  const Status why{Code::aborted, shortened(reason, kMostReasonBytes)};
-  world_.control->fail(why);
-  interrupt(why);
+  world_.control->fail(told);
+  interrupt(told);
 }
 
 /// Ends every operation that the engine may be blocked in. Thread-safe.
@@ -134,6 +138,7 @@ void Loop::interrupt(const Status& why) {
 }
 
 void Loop::fail(const Status& status) {
+  leaving_.stop(status);  // nothing else stops it from here on
   // This changes nothing for other ranks if the failure is a lost rank that all have heard of.
   world_.control->fail({status.code, shortened(status.message, kMostReasonBytes)});
   aborter_.ring(status);
@@ -150,6 +155,7 @@ void Loop::end() {
   groups_.gpu().drain();
   const Status ended{table_.end_code().of(Code::aborted),
                      "the job has ended: every rank has left it (shutdown)"};
+  leaving_.stop(ended);
   world_.messenger->abort(ended);
   table_.give_back(table_.close(ended), ended);
   observation_.finish(false);

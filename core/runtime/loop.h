@@ -18,8 +18,8 @@
 namespace hora {
 
 /// The loop that an Engine runs: one turn after another, each of which asks, hears, and carries out. Refers
-/// to its constructor's arguments, which must outlive it. *Engine only*, except `leave`, `state`, and
-/// `inquire`.
+/// to its constructor's arguments, which must outlive it. *Engine only*, except `leave`, `stop`,
+/// `state`, and `inquire`.
 class Loop {
  public:
   Loop(World& world, const Config& config, TensorTable& table, ProcessSets& sets, Timeline& timeline,
@@ -50,9 +50,11 @@ class Loop {
     return negotiator_.is_locked() && world_.vote->cores_for_each() <= 1;
   }
   [[nodiscard]] bool may_go_on() { return negotiator_.waits_for_others() && negotiator_.may_go_on(); }
-  /// Makes this rank ask for nothing more; `turn` is over when all ranks have left. Thread-safe; the first
-  /// call counts.
-  void leave(const std::string& reason);
+  /// Makes this rank ask for nothing more; `turn` is over when all ranks have left. Thread-safe.
+  void leave();
+  /// Ends the loop at once, for this reason, also while this rank leaves. The other ranks are told, and end,
+  /// too. Thread-safe; the first call counts.
+  void stop(const Status& why);
   /// How this rank is. Thread-safe.
   [[nodiscard]] const RankState& state() const { return observation_.state(); }
   /// Rank 0: answers how the job is, to this question of the launcher's (`Config::question_fd`), as soon as

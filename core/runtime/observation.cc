@@ -61,6 +61,7 @@ void Observation::end_turn() {
 }
 
 void Observation::tell_of_failure(const Status& why, const std::vector<Loan>& pending) const {
+  if (why.code == Code::generation_ended) return log(LogLevel::info, why.message);  // the job goes on
   std::vector<Record> waiting;
   waiting.reserve(pending.size());
   for (const auto& loan : pending) waiting.push_back(to_record(loan, loan.entry->name, loan.group));

@@ -4,7 +4,11 @@
 #include "core/backend/mpi_module.h"
 #include "core/backend/nccl_module.h"
 #include "core/base/log.h"
+#include "core/join/find_membership.h"
+#include "core/runtime/connect.h"
+#include "core/runtime/elastic_generations.h"
 #include "core/runtime/job.h"
+#include "core/runtime/one_generation.h"
 #include "core/watch/stack.h"
 
 #include <fmt/format.h>
@@ -41,12 +45,20 @@ void tell_of_environment() {
   });
 }
 
+/// The generations of the job for which this process was started.
+std::unique_ptr<Generations> generations_of(const Config& config) {
+  if (config.member_fd) return make_elastic_generations(config, connect);
+  return make_one_generation(config, [](Config& settings, TimePoint deadline) {
+    return connect(find_membership(settings, deadline), settings, deadline);
+  });
+}
+
 }  // namespace
 
 Runtime::Runtime(const Config& config) {
   set_log(config.log_level, config.rank);
   if (config.rank == 0) tell_of_environment();
-  job_ = std::make_unique<Job>(config, make_membership_source(config));
+  job_ = std::make_unique<Job>(config, generations_of(config));
   install_stack_signal();
   if (config.timeline.empty()) return;
   try {
@@ -57,7 +69,11 @@ Runtime::Runtime(const Config& config) {
   }
 }
 
-Runtime::Runtime(World world, const Config& config) : job_(std::make_unique<Job>(std::move(world), config)) {}
+Runtime::Runtime(World world, const Config& config) {
+  const auto connected = std::make_shared<World>(std::move(world));
+  job_ = std::make_unique<Job>(
+      config, make_one_generation(config, [connected](Config&, TimePoint) { return std::move(*connected); }));
+}
 
 Runtime::Runtime(Runtime&&) noexcept = default;
 Runtime& Runtime::operator=(Runtime&& other) noexcept {
@@ -125,6 +141,12 @@ int Runtime::join(bool divide_by_initial_size) {
   entry.divide_by_initial_size = divide_by_initial_size;
   return run(std::move(entry)).last_rank;
 }
+
+bool Runtime::is_elastic() const { return job_->is_elastic(); }
+std::uint64_t Runtime::generation() const { return job_->session()->membership().generation; }
+int Runtime::state_root() const { return job_->state_root(); }
+bool Runtime::commit() { return job_->commit(); }
+std::uint64_t Runtime::next_generation() { return job_->next_generation(); }
 
 ExpectedDelay Runtime::expect_delay(const std::string& name, std::chrono::milliseconds time) {
   job_->session()->check_process();

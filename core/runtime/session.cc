@@ -148,15 +148,23 @@ void Session::stop_timeline() {
 void Session::leave(const std::string& reason) {
   const std::lock_guard lock(leaving_mutex_);
   if (!engine_->joinable()) return;
-  if (!reason.empty()) report_reason(reason);
-  loop_.leave(reason);
+  if (reason.empty()) {
+    loop_.leave();
+  } else {
+    report_reason(reason);
+    loop_.stop({Code::aborted, reason});
+  }
   engine_->join();
   messages_.await_end();
 }
 
 void Session::fail(const std::string& why) {
   report_reason(why);
-  loop_.leave(why);
+  end({Code::aborted, why});
+}
+
+void Session::end(const Status& why) {
+  loop_.stop(why);
   const std::lock_guard lock(leaving_mutex_);
   engine_->join();
 }

@@ -59,6 +59,8 @@ class Session {
   void leave(const std::string& reason);
   /// Leaves for this reason, also while another thread is in `leave`.
   void fail(const std::string& why);
+  /// Ends the generation on this rank, as another one follows. As `fail`, but no launcher is told.
+  void end(const Status& why);
   /// Waits until no thread runs the engine, or will. Only after `leave`, and not while a lock is held that
   /// users' callbacks may wait for.
   void stop();

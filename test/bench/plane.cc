@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/bench/plane.h"
 
-#include "core/join/membership_source.h"
+#include "core/join/find_membership.h"
 #include "core/backend/local/local_group.h"
 #include "core/backend/shm/connect_shm.h"
 #include "core/backend/shm/shm_collective.h"
@@ -18,7 +18,7 @@ shm::SharedHost alone() {
   constexpr std::size_t kRegion = std::size_t{4} << 30;
   auto mapping = std::make_shared<const shm::Mapping>(shm::Arena::create_file(1, kRegion),
                                                       shm::Arena::file_bytes(1, kRegion));
-  return {shm::Arena::make(std::move(mapping), 0, 1, kRegion), nullptr};
+  return {{shm::Arena::make(std::move(mapping), 0, 1, kRegion), 0, 1}, nullptr};
 }
 
 }  // namespace
@@ -34,10 +34,9 @@ Plane connect_plane(const Config& config) {
     throw Error(Code::unavailable,
                 "these ranks share no memory; hora_bench --level runtime measures them all the same");
   }
-  plane.arena = hosts.own->arena;
-  plane.collective =
-      shm::make_shm_collective(plane.arena, config.rank, config.size, std::move(hosts.own->peers),
-                               {config.peer_memory, config.streaming_stores, config.levels});
+  plane.arena = hosts.own->communicator.shared_arena();
+  plane.collective = shm::make_shm_collective(hosts.own->communicator, hosts.own->peers,
+                                              {config.peer_memory, config.streaming_stores, config.levels});
   plane.world.control->on_loss(
       [&collective = *plane.collective](const Status& why) { collective.abort(why); });
   return plane;

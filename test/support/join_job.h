@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/join/membership_source.h"
+#include "core/join/find_membership.h"
 #include "core/runtime/connect.h"
 
 namespace hora {
@@ -10,7 +10,7 @@ namespace hora {
 /// in `config`. Throws what `connect` and the source throw.
 inline World join_job(Config& config) {
   const TimePoint deadline = Clock::now() + config.start_timeout;
-  return connect(make_membership_source(config)->next(deadline), config, deadline);
+  return connect(find_membership(config, deadline), config, deadline);
 }
 
 }  // namespace hora

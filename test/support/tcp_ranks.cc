@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/support/tcp_ranks.h"
 
-#include "core/join/membership_source.h"
+#include "core/join/find_membership.h"
 #include "core/backend/tcp/control/tcp_control.h"
 #include "core/backend/tcp/data/tcp_collective.h"
 #include "core/backend/tcp/messages/tcp_messenger.h"

@@ -97,7 +97,7 @@ std::shared_ptr<std::byte> Arena::allocate(std::size_t bytes) {
           [self = shared_from_this(), begin, rounded](std::byte*) { self->free(begin, rounded); }};
 }
 
-std::size_t Arena::take_block() {
+std::shared_ptr<RankBlock> Arena::take_block() {
   std::size_t offset = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -111,7 +111,18 @@ std::size_t Arena::take_block() {
     back_with_memory(offset, sizeof(RankBlock));
   }
   std::memset(base() + offset, 0, sizeof(RankBlock));
-  return offset;
+  return {reinterpret_cast<RankBlock*>(base() + offset),
+          [self = shared_from_this(), offset](RankBlock*) { self->give_back_block(offset); }};
+}
+
+std::string Arena::file_name() const {
+  struct stat file{};
+  if (::fstat(mapping_->fd(), &file) != 0) fail("cannot look at the arena's file");
+  return fmt::format("{}:{}", file.st_dev, file.st_ino);
+}
+
+std::size_t Arena::offset_of(const RankBlock& block) const {
+  return static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&block) - base());
 }
 
 void Arena::give_back_block(std::size_t offset) {

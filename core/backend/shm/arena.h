@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 namespace hora::shm {
@@ -66,10 +67,16 @@ class Arena : public std::enable_shared_from_this<Arena> {
   /// Takes all page faults of this range, which lies in memory that is allocated, at once.
   void map_now(std::size_t begin, std::size_t bytes) const;
 
-  /// A rank block, all zeros, for a communicator of fewer ranks than all: its offset in the arena. It stays
-  /// until the arena goes or it is given back, which may only be done when no rank looks at it any more.
-  [[nodiscard]] std::size_t take_block();
-  void give_back_block(std::size_t offset);
+  /// A rank block, all zeros, for a communicator other than that of all ranks. Its last owner gives it back,
+  /// and may only do so when no rank looks at it any more. Throws Error(unavailable) as `allocate` does.
+  [[nodiscard]] std::shared_ptr<RankBlock> take_block();
+  /// Where such a block is, as the others may be told.
+  [[nodiscard]] std::size_t offset_of(const RankBlock& block) const;
+
+  /// The name of its file, the same on all ranks, and of no other arena of this host while it is mapped.
+  [[nodiscard]] std::string file_name() const;
+  /// The rank that this one is in the arena.
+  [[nodiscard]] int rank() const { return rank_; }
 
   /// Zeroed, populated memory of this rank's region, aligned to 64 bytes. Throws Error(unavailable) that says
   /// how much was asked for and what to do.
@@ -77,6 +84,7 @@ class Arena : public std::enable_shared_from_this<Arena> {
 
  private:
   Arena(std::shared_ptr<const Mapping> mapping, int rank, int ranks, std::size_t region);
+  void give_back_block(std::size_t offset);
   std::size_t take(std::size_t bytes);
   void back_with_memory(std::size_t begin, std::size_t bytes) const;
   void free(std::size_t begin, std::size_t bytes);

@@ -18,8 +18,8 @@ Communicator::Communicator(std::shared_ptr<Arena> arena, int rank, int ranks)
 }
 
 Communicator::Communicator(std::shared_ptr<Arena> arena, int place, std::span<const int> members,
-                           std::span<const std::uint64_t> offsets)
-    : arena_(std::move(arena)), place_(place), ranks_(members.begin(), members.end()) {
+                           std::span<const std::uint64_t> offsets, std::shared_ptr<RankBlock> own)
+    : arena_(std::move(arena)), own_(std::move(own)), place_(place), ranks_(members.begin(), members.end()) {
   for (const auto offset : offsets) {
     if (offset % alignof(RankBlock) != 0 || offset > arena_->size() ||
         arena_->size() - offset < sizeof(RankBlock)) {

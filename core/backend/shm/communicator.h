@@ -16,10 +16,11 @@ class Communicator {
  public:
   /// All ranks of the arena, on the rank blocks at its head; their places are their ranks.
   Communicator(std::shared_ptr<Arena> arena, int rank, int ranks);
-  /// The ranks `members`, in the order of their places, on rank blocks at these offsets (Arena::take_block);
-  /// `place` is this one's. Throws Error(internal) if no rank block can be there.
+  /// The ranks `members` of the arena, in the order of their places, on rank blocks at these offsets
+  /// (Arena::offset_of); `place` is this one's, and `own` its block. Throws Error(internal) if no rank block
+  /// can be there.
   Communicator(std::shared_ptr<Arena> arena, int place, std::span<const int> members,
-               std::span<const std::uint64_t> offsets);
+               std::span<const std::uint64_t> offsets, std::shared_ptr<RankBlock> own = nullptr);
 
   [[nodiscard]] RankBlock& block(int place) const { return *blocks_[static_cast<std::size_t>(place)]; }
   [[nodiscard]] RankBlock& own_block() const { return block(place_); }
@@ -34,6 +35,7 @@ class Communicator {
 
  private:
   std::shared_ptr<Arena> arena_;
+  std::shared_ptr<RankBlock> own_;  // null: at the head of the arena
   int place_;
   std::vector<RankBlock*> blocks_;  // by place
   std::vector<int> ranks_;          // by place

@@ -2,6 +2,7 @@
 #include "core/backend/shm/connect_shm.h"
 
 #include "core/backend/shm/arena.h"
+#include "core/base/rank_assignment.h"
 #include "core/base/bytes.h"
 #include "core/base/log.h"
 #include "core/base/machine.h"
@@ -285,16 +286,89 @@ std::optional<Passed> pass_on(const World& world, const Config& config, Groups& 
   return passed;
 }
 
-}  // namespace
+/// The arena of this rank, and how it reaches the private memory of the others there.
+struct KeptArena final : HostMemory {
+  KeptArena(std::shared_ptr<Arena> all, std::shared_ptr<PeerMemory> reached)
+      : arena(std::move(all)), peers(std::move(reached)) {}
 
-SharedHosts share_hosts(const World& world, const Config& config, TimePoint deadline) {
-  Control& control = *world.control;
-  const std::string mine = hint();
-  Groups groups = group_by(exchange(control, std::as_bytes(std::span(mine)), deadline));
-  if (all_alone(groups)) return {std::move(groups), {}};
+  std::shared_ptr<Arena> arena;
+  std::shared_ptr<PeerMemory> peers;
+};
+
+/// The message of each rank about the arena that it has kept from the former generation. A value.
+struct Kept {
+  std::string file;  ///< by which ranks know that they have kept the same one; empty: none is kept
+  int rank = 0;      ///< of this rank in that arena
+  std::size_t block = 0;
+};
+
+Bytes encode(const Kept& kept) {
+  return Writer().string(kept.file).u64(static_cast<std::uint64_t>(kept.rank)).u64(kept.block).take();
+}
+
+Kept decode_kept(const Bytes& bytes) {
+  Reader in(bytes);
+  Kept kept;
+  kept.file = in.string(kMostName);
+  kept.rank = static_cast<int>(in.below(kMostRanks, "a rank of an arena"));
+  kept.block = in.u64();
+  in.finish();
+  return kept;
+}
+
+/// The groups whose ranks have all kept the same arena. A value.
+struct GoingOn {
+  Groups groups;
+  std::optional<SharedHost> own;  ///< of this rank's group, if it is one of them
+
+  [[nodiscard]] bool contains(int rank) const {
+    return std::any_of(groups.begin(), groups.end(), [rank](const auto& group) {
+      return std::find(group.begin(), group.end(), rank) != group.end();
+    });
+  }
+};
+
+/// Finds the groups that go on with the arena of the former generation. All ranks call it.
+GoingOn find_going_on(const World& world, const Groups& groups, TimePoint deadline) {
+  const auto* former = dynamic_cast<const KeptArena*>(world.host_memory.get());
+  std::shared_ptr<RankBlock> own;
+  Kept mine;
+  if (former != nullptr) {
+    own = former->arena->take_block();
+    tell(own->roll.cores);  // before any of them can look at it
+    mine = {former->arena->file_name(), former->arena->rank(), former->arena->offset_of(*own)};
+  }
+  std::vector<Kept> kept;
+  for (const auto& told : exchange(*world.control, encode(mine), deadline)) kept.push_back(decode_kept(told));
+  const auto of = [&](int rank) -> const Kept& { return kept[static_cast<std::size_t>(rank)]; };
+  GoingOn going_on;
+  for (const auto& group : groups) {
+    const std::string& file = of(group.front()).file;
+    const bool same =
+        std::all_of(group.begin(), group.end(), [&](int rank) { return of(rank).file == file; });
+    if (group.size() == 1 || file.empty() || !same) continue;
+    going_on.groups.push_back(group);
+    const auto place = std::find(group.begin(), group.end(), world.membership.rank) - group.begin();
+    if (place == static_cast<std::ptrdiff_t>(group.size())) continue;
+    std::vector<int> ranks;
+    std::vector<std::uint64_t> blocks;
+    for (const int rank : group) {
+      ranks.push_back(of(rank).rank);
+      blocks.push_back(of(rank).block);
+    }
+    going_on.own = {Communicator(former->arena, static_cast<int>(place), ranks, blocks, std::move(own)),
+                    former->peers};
+  }
+  return going_on;
+}
+
+/// Lets the ranks of each group share a new arena. The groups become the ranks that do.
+std::optional<SharedHost> share_new_arena(World& world, const Config& config, Groups& groups,
+                                          TimePoint deadline) {
+  if (all_alone(groups)) return std::nullopt;
   const auto passed = pass_on(world, config, groups, deadline);
-  if (all_alone(groups)) return {std::move(groups), {}};
-
+  if (all_alone(groups)) return std::nullopt;
+  Control& control = *world.control;
   std::shared_ptr<Arena> arena;
   const auto can = who_can(control, deadline, "taking a rank block of the arena", [&] {
     const auto& group = group_with(groups, world.membership.rank);
@@ -302,13 +376,35 @@ SharedHosts share_hosts(const World& world, const Config& config, TimePoint dead
     const auto place = std::find(group.begin(), group.end(), world.membership.rank) - group.begin();
     arena =
         Arena::make(passed->mapping, static_cast<int>(place), static_cast<int>(group.size()), passed->region);
-    tell(arena->block(static_cast<int>(place))
-             .roll.cores);  // before any of them hears that all have a rank block
+    // Before any of them hears that all have a rank block.
+    tell(arena->block(static_cast<int>(place)).roll.cores);
   });
   groups = dissolve(groups, can);
-  auto peers = access_out(control, config, group_with(groups, world.membership.rank), deadline);
-  if (group_with(groups, world.membership.rank).size() == 1) return {std::move(groups), {}};
-  return {std::move(groups), SharedHost{std::move(arena), std::move(peers)}};
+  const auto& group = group_with(groups, world.membership.rank);
+  std::shared_ptr<PeerMemory> peers = access_out(control, config, group, deadline);
+  if (group.size() == 1) return std::nullopt;
+  world.host_memory = std::make_shared<KeptArena>(arena, peers);
+  return SharedHost{Communicator(arena, arena->rank(), static_cast<int>(group.size())), std::move(peers)};
+}
+
+}  // namespace
+
+SharedHosts share_hosts(World& world, const Config& config, TimePoint deadline) {
+  const std::string mine = hint();
+  const Groups groups = group_by(exchange(*world.control, std::as_bytes(std::span(mine)), deadline));
+  if (all_alone(groups)) return {groups, {}};
+  GoingOn going_on = find_going_on(world, groups, deadline);
+  std::vector<bool> needs_arena;  // the others are alone here, and take part in what all ranks have to call
+  for (int rank = 0; rank < world.membership.size; ++rank) needs_arena.push_back(!going_on.contains(rank));
+  Groups fresh = set_apart(groups, needs_arena);
+  auto own = share_new_arena(world, config, fresh, deadline);
+  if (going_on.own) own = std::move(going_on.own);
+  Groups all = going_on.groups;
+  for (auto& group : fresh) {
+    if (!going_on.contains(group.front())) all.push_back(std::move(group));
+  }
+  std::sort(all.begin(), all.end());  // by their lowest ranks
+  return {std::move(all), std::move(own)};
 }
 
 }  // namespace hora::shm

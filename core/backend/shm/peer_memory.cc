@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/shm/peer_memory.h"
 
+#include "core/base/descriptor.h"
+
 #include <hora/status.h>
 
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -24,6 +29,13 @@ class ProcessMemory final : public PeerMemory {
   }
   void write(int rank, std::uint64_t address, const void* from, std::size_t bytes) override {
     move(::process_vm_writev, rank, const_cast<void*>(from), address, bytes);
+  }
+  [[nodiscard]] bool has_ended(int rank) const noexcept override {
+    const Descriptor process(
+        static_cast<int>(::syscall(SYS_pidfd_open, pids_[static_cast<std::size_t>(rank)], 0)));
+    if (!process) return errno == ESRCH;
+    pollfd ended{process.fd(), POLLIN, 0};
+    return ::poll(&ended, 1, 0) == 1;
   }
 
  private:
@@ -55,6 +67,7 @@ class ThreadMemory final : public PeerMemory {
   void write(int /*rank*/, std::uint64_t address, const void* from, std::size_t bytes) override {
     std::memcpy(reinterpret_cast<void*>(address), from, bytes);
   }
+  [[nodiscard]] bool has_ended(int /*rank*/) const noexcept override { return false; }
 };
 
 }  // namespace

@@ -16,6 +16,9 @@ class PeerMemory {
   // reached.
   virtual void read(int rank, void* to, std::uint64_t address, std::size_t bytes) = 0;
   virtual void write(int rank, std::uint64_t address, const void* from, std::size_t bytes) = 0;
+
+  /// Whether that rank's process has certainly ended, also if nobody has waited for it yet. Thread-safe.
+  [[nodiscard]] virtual bool has_ended(int rank) const noexcept = 0;
 };
 
 /// Through the kernel (process_vm_readv, process_vm_writev), which may refuse it: then nullptr. `pids` and

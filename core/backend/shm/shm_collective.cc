@@ -25,11 +25,9 @@ constexpr std::size_t kPackBelow = 64 * 1024;
 /// (rounds.h), the ways to reach memory, and the order in which elements are put together (sums.h).
 class ShmCollective final : public Collective {
  public:
-  ShmCollective(const Communicator& communicator, std::shared_ptr<PeerMemory> peers,
-                std::optional<std::size_t> own_block, const ShmWays& ways)
+  ShmCollective(const Communicator& communicator, std::shared_ptr<PeerMemory> peers, const ShmWays& ways)
       : communicator_(communicator),
         ways_(ways),
-        own_block_(own_block),
         rounds_(communicator),
         access_(communicator, std::move(peers)),
         sums_(communicator, ways.levels),
@@ -40,12 +38,6 @@ class ShmCollective final : public Collective {
         reducescatter_(communicator, rounds_, access_, sums_, staged_sums_),
         broadcast_(communicator, rounds_, access_, fastest_copy_),
         transfers_(communicator, rounds_, access_, fastest_copy_) {}
-  ~ShmCollective() override {
-    if (own_block_) communicator_.arena().give_back_block(*own_block_);
-  }
-  ShmCollective(const ShmCollective&) = delete;
-  ShmCollective& operator=(const ShmCollective&) = delete;
-
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
     return communicator_.arena().allocate(bytes);
   }
@@ -129,7 +121,8 @@ class ShmCollective final : public Collective {
   std::unique_ptr<Collective> split(std::span<const int> members) override {
     const auto place = std::find(members.begin(), members.end(), communicator_.place()) - members.begin();
     const bool member = place < static_cast<std::ptrdiff_t>(members.size());
-    const std::uint64_t block = member ? communicator_.arena().take_block() : 0;
+    std::shared_ptr<RankBlock> own_block = member ? communicator_.arena().take_block() : nullptr;
+    const std::uint64_t block = member ? communicator_.arena().offset_of(*own_block) : 0;
     std::vector<std::uint64_t> blocks(static_cast<std::size_t>(communicator_.size()));
     const std::vector<std::size_t> bytes(blocks.size(), sizeof(block));
     allgather(&block, blocks.data(), bytes);
@@ -140,9 +133,9 @@ class ShmCollective final : public Collective {
       ranks.push_back(communicator_.rank_at(other));
       offsets.push_back(blocks[static_cast<std::size_t>(other)]);
     }
-    return std::make_unique<ShmCollective>(
-        Communicator(communicator_.shared_arena(), static_cast<int>(place), ranks, offsets), access_.peers(),
-        block, ways_);
+    return std::make_unique<ShmCollective>(Communicator(communicator_.shared_arena(), static_cast<int>(place),
+                                                        ranks, offsets, std::move(own_block)),
+                                           access_.peers(), ways_);
   }
 
  private:
@@ -156,17 +149,16 @@ class ShmCollective final : public Collective {
       throw_if_left(communicator_);
     } catch (const Error& error) {
       const Status cause = rounds_.cause_of(error.status());
-      leave(communicator_);
+      leave(communicator_, access_.peers().get());
       throw Error(cause);
     } catch (const std::exception&) {  // such as too little memory
-      leave(communicator_);
+      leave(communicator_, access_.peers().get());
       throw;
     }
   }
 
   Communicator communicator_;
   ShmWays ways_;
-  std::optional<std::size_t> own_block_;  // taken for this collective, to be given back with it
   Rounds rounds_;
   RemoteAccess access_;
   Sums sums_;
@@ -180,10 +172,9 @@ class ShmCollective final : public Collective {
 
 }  // namespace
 
-std::unique_ptr<Collective> make_shm_collective(std::shared_ptr<Arena> arena, int rank, int ranks,
-                                                std::unique_ptr<PeerMemory> peers, const ShmWays& ways) {
-  return std::make_unique<ShmCollective>(Communicator(std::move(arena), rank, ranks), std::move(peers),
-                                         std::nullopt, ways);
+std::unique_ptr<Collective> make_shm_collective(const Communicator& communicator,
+                                                std::shared_ptr<PeerMemory> peers, const ShmWays& ways) {
+  return std::make_unique<ShmCollective>(communicator, std::move(peers), ways);
 }
 
 std::vector<std::unique_ptr<Collective>> make_shm_group(int ranks, bool access, std::size_t region,
@@ -193,7 +184,7 @@ std::vector<std::unique_ptr<Collective>> make_shm_group(int ranks, bool access, 
   std::vector<std::unique_ptr<Collective>> group;
   group.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
-    group.push_back(make_shm_collective(Arena::make(mapping, rank, ranks, region), rank, ranks,
+    group.push_back(make_shm_collective(Communicator(Arena::make(mapping, rank, ranks, region), rank, ranks),
                                         access ? make_thread_memory() : nullptr, ways));
   }
   return group;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/shm/arena.h"
+#include "core/backend/shm/communicator.h"
 #include "core/backend/shm/peer_memory.h"
 #include "core/comm/collective.h"
 
@@ -19,12 +19,11 @@ struct ShmWays {
   std::optional<std::vector<int>> levels;
 };
 
-/// A collective over an arena that `ranks` ranks map. `peers`: how to reach private memory; nullptr: not at
-/// all, then private buffers travel through the arena in pieces. The same on all ranks, but for `arena` and
-/// `rank`.
-std::unique_ptr<Collective> make_shm_collective(std::shared_ptr<Arena> arena, int rank, int ranks,
-                                                std::unique_ptr<PeerMemory> peers, const ShmWays& ways = {});
-
+/// A collective of the ranks of a communicator. `peers`: how to reach private memory, by rank of the arena;
+/// nullptr: not at all, then private buffers travel through the arena in pieces. The same on all ranks, but
+/// for `communicator`.
+std::unique_ptr<Collective> make_shm_collective(const Communicator& communicator,
+                                                std::shared_ptr<PeerMemory> peers, const ShmWays& ways = {});
 /// Ranks that are threads over one mapping of an arena, by rank. `access`: whether they reach each other's
 /// private buffers.
 std::vector<std::unique_ptr<Collective>> make_shm_group(int ranks, bool access,

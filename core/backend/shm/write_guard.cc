@@ -13,6 +13,7 @@ namespace hora::shm {
 namespace {
 
 constexpr std::chrono::milliseconds kWriterTimeout(200);  // a thousand times what a writer that runs needs
+constexpr std::chrono::milliseconds kWriterTakes(1);      // a longer time makes a dead writer likely
 
 }  // namespace
 
@@ -24,13 +25,20 @@ void throw_if_left(const Communicator& communicator) {
   }
 }
 
-void leave(const Communicator& communicator) noexcept {
+void leave(const Communicator& communicator, const PeerMemory* peers) noexcept {
   if (communicator.own_block().gone.exchange(1) != 0) return;
-  const TimePoint until = Clock::now() + kWriterTimeout;
+  const TimePoint begin = Clock::now();
   for (int place = 0; place < communicator.size(); ++place) {
-    while (place != communicator.place() && communicator.block(place).writing.load() != 0 &&
-           Clock::now() < until)
+    TimePoint look_again = begin + kWriterTakes;
+    while (place != communicator.place() && communicator.block(place).writing.load() != 0) {
+      const TimePoint now = Clock::now();
+      if (now >= begin + kWriterTimeout) break;
+      if (now >= look_again) {
+        if (peers != nullptr && peers->has_ended(communicator.rank_at(place))) break;
+        look_again = now + kWriterTakes;
+      }
       std::this_thread::yield();
+    }
   }
 }
 

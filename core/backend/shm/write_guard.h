@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/backend/shm/communicator.h"
+#include "core/backend/shm/peer_memory.h"
 
 namespace hora::shm {
 
@@ -18,8 +19,8 @@ namespace hora::shm {
 ///
 /// Of 1 and a one comes first in the one order of all seq_cst accesses. If 1 does, b sees it and waits. If a
 /// does, 2 sees it and nothing is written. By 4 the leaver that reads 0 also has all writes of 3 behind it. A
-/// guard lives for a part of a call, so b ends soon. A writer that is dead or stopped never comes to 4, so b
-/// ends after 200 ms in any case.
+/// guard lives for a part of a call, so b ends soon. A writer that is dead or stopped never comes to 4. So b
+/// also ends when the writer's process has ended, and after 200 ms in any case.
 ///
 /// *Engine only.* A rank has one guard at a time.
 class WriteGuard {
@@ -46,9 +47,10 @@ class WriteGuard {
 /// then leave: others then read buffers that it had given back, or did not write their part.
 void throw_if_left(const Communicator& communicator);
 
-/// Says that this rank has left, and waits until no rank writes into its buffers, for at most 200 ms in all.
-/// After that no rank begins to write there. Only a writer that was stopped for longer than the 200 ms may
-/// still end its part. A second call returns at once.
-void leave(const Communicator& communicator) noexcept;
+/// Says that this rank has left, and waits until no rank that lives writes into its buffers, for at most 200
+/// ms in all. After that no rank begins to write there. Only a writer that was stopped for longer than the
+/// 200 ms may still end its part. `peers` tells whose process has ended; nullptr: nothing tells. A second
+/// call returns at once.
+void leave(const Communicator& communicator, const PeerMemory* peers) noexcept;
 
 }  // namespace hora::shm

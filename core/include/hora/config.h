@@ -3,6 +3,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -43,7 +44,11 @@ struct Config {
   std::optional<int> coordinator_fd;  ///< HORA_COORDINATOR_FD: rank 0 only, a socket that listens there
   std::optional<int> news_fd;         ///< HORA_NEWS_FD: a socket on which hrun tells how other ranks ended
   std::optional<int> question_fd;     ///< HORA_QUESTION_FD: a socket on which hrun asks this rank how it is
-  Secret secret{};                    ///< read once from the pipe named by HORA_SECRET_FD
+  /// HORA_MEMBER_FD: of a job whose ranks may change, a socket on which hrun and this process tell each other
+  /// who is a member (core/elastic); none: the ranks of the job never change.
+  std::optional<int> member_fd;
+  std::uint64_t member_id = 0;  ///< HORA_MEMBER_ID: of this process, by which hrun knows it there
+  Secret secret{};              ///< read once from the pipe named by HORA_SECRET_FD
   /// HORA_SECRET_FILE: where hrun gives no secret, a file of at least 32 random bytes, for its owner alone,
   /// that all hosts can read; the secrets of different jobs are derived from it.
   std::string secret_file;

@@ -302,6 +302,33 @@ class Runtime {
   /// of the others fail. `divide_by_initial_size`: see Entry.
   int join(bool divide_by_initial_size = true);
 
+  // A job that `hrun --min-np` starts is elastic: it goes on with other ranks when some are lost. Between two
+  // changes its ranks stay the same; that is a generation. Operations of a generation that has ended end with
+  // Error(generation_ended), and nothing more can be submitted until this rank has called `next_generation`.
+  // Memory from `allocate` stays.
+
+  /// Whether the ranks of this job may change.
+  [[nodiscard]] bool is_elastic() const;
+  /// The number of the present generation: 0 in a job that is not elastic, else from 1 on. Rank, size, and
+  /// their local and cross values are those in this generation.
+  [[nodiscard]] std::uint64_t generation() const;
+  /// The first rank that has the state of the training, if there are ranks in this generation that do not
+  /// have it: they are to get it from there. -1: all ranks have it. A rank has it once it has called
+  /// `commit`.
+  [[nodiscard]] int state_root() const;
+  /// Votes for a training step, and waits until all ranks have voted: then the step counts on all of them,
+  /// and each makes it (the optimizer's step, and the position in the data). A rank calls it when it holds
+  /// all reduced gradients of the step. True: the step counts. False: it does not count on any rank, and is
+  /// to be made again, with the ranks of a new generation. If a rank is lost meanwhile, this rank is in a new
+  /// generation when this returns, also with true. One thread at a time. Throws as `submit` and Handle::wait,
+  /// but for Error(generation_ended), and as `next_generation`.
+  bool commit();
+  /// Leaves the present generation, and joins the next one as soon as there are enough ranks. Returns the
+  /// number of steps that count. One thread at a time, and not one that runs the engine. Throws
+  /// Error(invalid_argument) if the job is not elastic, and Error(aborted) or (unavailable) if this process
+  /// is in no other generation.
+  std::uint64_t next_generation();
+
   /// Says that this rank is going to be busy for up to `time`, as with an evaluation or a checkpoint, while
   /// others may wait for it: until then, or until what this returns ends, nobody warns of that or gives up
   /// (Config::missing_warning, missing_timeout). Of several that are open the last to end counts. Throws

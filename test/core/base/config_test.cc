@@ -73,7 +73,9 @@ TEST(Config, ReadsEveryKnob) {
                                  {"HORA_DUMP_DIR", "dumps"},
                                  {"HORA_DUMP_SIGNAL", "USR2"},
                                  {"HORA_NEWS_FD", "9"},
-                                 {"HORA_QUESTION_FD", "10"}});
+                                 {"HORA_QUESTION_FD", "10"},
+                                 {"HORA_MEMBER_FD", "11"},
+                                 {"HORA_MEMBER_ID", "4"}});
   const Config config = Config::from_environment();
   EXPECT_EQ(config.fusion_threshold, 1000u);
   EXPECT_TRUE(config.autotune);

@@ -2,7 +2,7 @@
 #include "core/join/host_bootstrap.h"
 
 #include "core/join/local_socket.h"
-#include "core/join/membership_source.h"
+#include "core/join/find_membership.h"
 
 #include <hora/status.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/join/job_id.h"
 
-#include "core/join/membership_source.h"
+#include "core/join/find_membership.h"
 
 #include <gtest/gtest.h>
 

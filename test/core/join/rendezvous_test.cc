@@ -2,7 +2,7 @@
 #include "core/join/rendezvous.h"
 
 #include "core/join/connector.h"
-#include "core/join/membership_source.h"
+#include "core/join/find_membership.h"
 #include "test/support/tcp_ranks.h"
 #include "test/support/threads.h"
 

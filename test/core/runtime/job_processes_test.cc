@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/job.h"
-#include "test/support/listed_memberships.h"
+#include "core/runtime/connect.h"
+#include "test/support/listed_generations.h"
 #include "test/support/processes.h"
 #include "test/support/thrown.h"
 
@@ -37,7 +38,8 @@ TEST(JobProcesses, GoOnAfterAnyOfThemHasBeenKilled) {
       const auto ends = run_processes(3, [&](int process) {
         Config config;
         config.cpu_operations = operations;
-        Job job(config, std::make_unique<ListedMemberships>(memberships[static_cast<std::size_t>(process)]));
+        Job job(config, std::make_unique<ListedGenerations>(
+                            config, memberships[static_cast<std::size_t>(process)], connect));
         const auto memory = job.session()->allocate(kElements * sizeof(float));
         const std::span all(reinterpret_cast<float*>(memory.get()), kElements);
         count_ranks(job, all).wait();

@@ -2,7 +2,9 @@
 #include "core/runtime/job.h"
 
 #include "core/backend/local/local_group.h"
-#include "test/support/listed_memberships.h"
+#include "core/runtime/connect.h"
+#include "core/runtime/one_generation.h"
+#include "test/support/listed_generations.h"
 #include "test/support/local_job.h"
 #include "test/support/threads.h"
 #include "test/support/thrown.h"
@@ -27,9 +29,9 @@ std::string name_of(Plane plane) {
 }
 
 /// The ranks of a test: threads, each with its memberships.
-class Generations {
+class Processes {
  public:
-  Generations(Plane plane, int processes, const std::vector<std::vector<int>>& generations)
+  Processes(Plane plane, int processes, const std::vector<std::vector<int>>& generations)
       : plane_(plane), memberships_(memberships_of(processes, generations)) {
     for (const auto& order : generations) groups_.emplace_back(static_cast<int>(order.size()));
   }
@@ -39,16 +41,16 @@ class Generations {
     run_ranks(static_cast<int>(memberships_.size()), [&](int process) {
       Config config;
       if (plane_ == Plane::sockets) config.cpu_operations = "tcp";
-      auto source = std::make_unique<ListedMemberships>(memberships_[static_cast<std::size_t>(process)]);
-      Job job(config, std::move(source), connect_on_plane());
+      Job job(config, std::make_unique<ListedGenerations>(
+                          config, memberships_[static_cast<std::size_t>(process)], connect_on_plane()));
       rank_main(process, job);
     });
   }
 
  private:
-  Job::Connect connect_on_plane() {
+  Formation::Connect connect_on_plane() {
     if (plane_ != Plane::threads) return connect;
-    return [this](const Membership& membership, Config&, TimePoint) {
+    return [this](const Membership& membership, Config&, TimePoint, const std::shared_ptr<HostMemory>&) {
       World world = groups_.at(membership.generation).join(membership.rank);
       world.membership = membership;
       return world;
@@ -104,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(Planes, JobTest,
 
 TEST_P(JobTest, GoesOnWithTheSameMemoryAfterTheLossOfARank) {
   // Process 3 is lost, and the others come back in another order.
-  Generations generations(GetParam(), 4, {{0, 1, 2, 3}, {2, 0, 1}});
+  Processes generations(GetParam(), 4, {{0, 1, 2, 3}, {2, 0, 1}});
   std::barrier submitted(4);
   generations.run([&submitted](int process, Job& job) {
     const Gradient gradient(job);
@@ -135,7 +137,7 @@ TEST_P(JobTest, GoesOnWithTheSameMemoryAfterTheLossOfARank) {
 }
 
 TEST_P(JobTest, EndsPendingOperationsAndMessagesWhenItsRanksChange) {
-  Generations generations(GetParam(), 3, {{0, 1, 2}, {0, 1, 2}});
+  Processes generations(GetParam(), 3, {{0, 1, 2}, {0, 1, 2}});
   generations.run([](int process, Job& job) {
     const Gradient gradient(job);
     expect_sum(job, gradient);
@@ -158,7 +160,7 @@ TEST_P(JobTest, EndsPendingOperationsAndMessagesWhenItsRanksChange) {
 }
 
 TEST_P(JobTest, TakesAProcessThatComesLater) {
-  Generations generations(GetParam(), 3, {{0, 1}, {0, 1, 2}, {2, 1}});
+  Processes generations(GetParam(), 3, {{0, 1}, {0, 1, 2}, {2, 1}});
   generations.run([](int process, Job& job) {
     const Gradient gradient(job);
     if (process != 2) {
@@ -173,10 +175,14 @@ TEST_P(JobTest, TakesAProcessThatComesLater) {
 }
 
 TEST(Job, OfOneGenerationSaysSo) {
-  Job job(local::LocalGroup(1).join(0), {});
+  Job job({}, make_one_generation({}, [](Config&, TimePoint) { return local::LocalGroup(1).join(0); }));
+  EXPECT_FALSE(job.is_elastic());
+  EXPECT_TRUE(job.commit()) << "a step counts here, too";
   EXPECT_EQ(
       thrown([&] { job.next_generation(); }),
-      (Status{Code::invalid_argument, "this job has one generation: its program has connected the ranks"}));
+      (Status{Code::invalid_argument,
+              "this job has one generation: its ranks never change; `hrun --min-np` starts one that goes "
+              "on with other ranks"}));
 }
 
 TEST(Job, WhoseNextGenerationDoesNotComeTogetherKeepsTheReason) {
@@ -184,7 +190,7 @@ TEST(Job, WhoseNextGenerationDoesNotComeTogetherKeepsTheReason) {
   memberships[0].back().size = 2;  // of which one never comes
   Config config;
   config.start_timeout = std::chrono::milliseconds(300);
-  Job job(config, std::make_unique<ListedMemberships>(memberships[0]));
+  Job job(config, std::make_unique<ListedGenerations>(config, memberships[0], connect));
   const Status why = thrown([&] { job.next_generation(); });
   EXPECT_EQ(why.code, Code::timeout) << why.message;
   std::vector<float> data(1);

@@ -23,11 +23,13 @@ class LeavingTest : public testing::Test {
   Leaving leaving_{messages_, tracing_, negotiator_};
 };
 
-TEST_F(LeavingTest, TakesTheFirstReason) {
-  EXPECT_EQ(leaving_.asked(), std::nullopt);
-  EXPECT_TRUE(leaving_.ask("out of memory"));
-  EXPECT_FALSE(leaving_.ask(""));
-  EXPECT_EQ(leaving_.asked(), "out of memory");
+TEST_F(LeavingTest, TakesTheFirstReasonToStopAlsoWhileItLeaves) {
+  EXPECT_EQ(leaving_.stopped(), std::nullopt);
+  leaving_.ask();
+  EXPECT_TRUE(leaving_.stop({Code::aborted, "out of memory"}));
+  EXPECT_FALSE(leaving_.stop({Code::aborted, "another one"}));
+  EXPECT_EQ(leaving_.stopped()->message, "out of memory");
+  EXPECT_TRUE(leaving_.asked());
 }
 
 TEST_F(LeavingTest, LeavesOnceItsMessagesHaveArrived) {

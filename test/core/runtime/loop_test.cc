@@ -58,8 +58,8 @@ TEST(Loop, EndsWhenAllHaveLeftAndGivesBackWhatNobodyAskedFor) {
   local::LocalGroup group(2);
   RankWithLoop first(group, 0);
   RankWithLoop second(group, 1);
-  first.loop.leave("");
-  second.loop.leave("");
+  first.loop.leave();
+  second.loop.leave();
   std::thread other([&] { second.run(); });
   first.run();
   other.join();
@@ -112,7 +112,7 @@ class LoopThatDumps : public testing::Test {
 TEST_F(LoopThatDumps, DoesSoAlsoWhenItIsLeavingAndAnotherRankIsLost) {
   RankWithLoop rank(group_, 0, config_);
   rank.submit();
-  rank.loop.leave("");
+  rank.loop.leave();
   group_.lose(1, "its process ended");  // which it hears when it has asked to leave
   testing::internal::CaptureStderr();
   rank.run();

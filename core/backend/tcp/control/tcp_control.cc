@@ -119,7 +119,7 @@ class TcpControl final : public Control {
     if (lost_) return;
     failed_ = true;
     lost_ = true;  // whatever breaks from now on follows from this
-    const Status told = names_unreachable(why)
+    const Status told = names_unreachable(why) || why.code == Code::generation_ended
                             ? why
                             : Status{Code::aborted, fmt::format("{} failed: {}", self_, why.message)};
     const Bytes loss = encode(Loss{rank_, told});

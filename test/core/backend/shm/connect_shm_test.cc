@@ -7,7 +7,7 @@
 #include "core/compose/hosts.h"
 #include "core/join/exchange.h"
 #include "core/join/local_socket.h"
-#include "core/join/membership_source.h"
+#include "core/join/find_membership.h"
 #include "test/support/elements.h"
 #include "test/support/processes.h"
 #include "test/support/tcp_ranks.h"
@@ -42,8 +42,7 @@ struct Connected {
     auto shared = share_hosts(world, config, deadline());
     hosts = hosts_of(std::move(shared.ranks), config.rank);
     if (!shared.own) return;
-    collective = make_shm_collective(std::move(shared.own->arena), static_cast<int>(hosts.place),
-                                     static_cast<int>(hosts.here().size()), std::move(shared.own->peers));
+    collective = make_shm_collective(shared.own->communicator, shared.own->peers);
     world.control->on_loss([this](const Status& why) { collective->abort(why); });
   }
   Connected(const Connected&) = delete;
@@ -172,9 +171,7 @@ TEST(ConnectShm, NetworkNamespacesAreHosts) {
     EXPECT_EQ(shared.ranks, (Ranks{{0, 3}, {1, 2, 4}}));
     ASSERT_TRUE(shared.own);
     const Hosts hosts = hosts_of(shared.ranks, rank);
-    const auto collective =
-        make_shm_collective(std::move(shared.own->arena), static_cast<int>(hosts.place),
-                            static_cast<int>(hosts.here().size()), std::move(shared.own->peers));
+    const auto collective = make_shm_collective(shared.own->communicator, shared.own->peers);
     use_everything(*collective, static_cast<int>(hosts.place), static_cast<int>(hosts.here().size()));
     wait_for_all();
   });

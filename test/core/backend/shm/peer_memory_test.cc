@@ -37,7 +37,11 @@ TEST(ProcessMemory, ReadsAndWritesAnotherProcess) {
     memory->write(0, address_of(data.data()), copy.data(), sizeof copy);
   }
   EXPECT_EQ(data[0], 0);
+  EXPECT_TRUE(!memory || !memory->has_ended(0));
   ASSERT_EQ(::write(wake[1], "x", 1), 1);
+  siginfo_t ended{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
+  EXPECT_TRUE(!memory || memory->has_ended(0)) << "also before anybody has waited for it";
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ::close(wake[0]);
@@ -45,6 +49,7 @@ TEST(ProcessMemory, ReadsAndWritesAnotherProcess) {
   if (!memory) GTEST_SKIP() << "process_vm_readv is refused here";
   EXPECT_EQ(status, 0);
   EXPECT_THROW(memory->read(0, data.data(), address_of(data.data()), 4), Error);  // it is no more
+  EXPECT_TRUE(memory->has_ended(0));
 }
 
 TEST(ProcessMemory, IsNotUsedWhenTheProbeIsSomethingElse) {

@@ -16,7 +16,8 @@ TEST(PhaseBarrier, OfSomeRanksTellsTheCoresThatARankHasToldAllOfThem) {
   const PhaseBarrier all(Communicator(arenas[1], 1, 2));
   arenas[1]->block(1).cores.quota = 77;  // as if this thread ran on others than the one before
   const int members[] = {1};
-  const std::uint64_t offsets[] = {arenas[1]->take_block()};
+  const auto block = arenas[1]->take_block();
+  const std::uint64_t offsets[] = {arenas[1]->offset_of(*block)};
   const Communicator some(arenas[1], 0, members, offsets);
   const PhaseBarrier barrier(some);
   EXPECT_EQ(some.own_block().cores.quota, 77u);

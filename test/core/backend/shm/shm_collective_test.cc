@@ -144,7 +144,7 @@ TEST(ShmCollective, HasTheSameBitsWhileItTriesWhetherLevelsAreFaster) {
   const auto arenas = make_arenas(kRanks);
   std::vector<std::unique_ptr<Collective>> group;
   for (int rank = 0; rank < kRanks; ++rank)
-    group.push_back(make_shm_collective(arenas[static_cast<std::size_t>(rank)], rank, kRanks, nullptr));
+    group.push_back(make_shm_collective({arenas[static_cast<std::size_t>(rank)], rank, kRanks}, nullptr));
   for (int rank = 0; rank < kRanks; ++rank)
     arenas[0]->block(rank).cores.cache.store(static_cast<std::uint32_t>(rank % 2 + 1));
   run_ranks(kRanks, [&](int rank) {
@@ -232,7 +232,7 @@ TEST(ShmCollective, ACallThatALeaverMadeIncompleteFails) {
   arenas.front()->block(1).gone.store(1);
   run_ranks(2, [&](int rank) {
     const auto collective =
-        make_shm_collective(arenas[static_cast<std::size_t>(rank)], rank, 2, make_thread_memory());
+        make_shm_collective({arenas[static_cast<std::size_t>(rank)], rank, 2}, make_thread_memory());
     std::vector<float> data(100'000, 1.0F);
     const Segment segment{data.data(), data.data(), data.size()};
     try {

@@ -27,7 +27,7 @@ TEST(WriteAll, DoesNothingOnceARankHasLeft) {
     Mailbox& own = rounds.open(Call::allreduce, 4096, 0);
     own.inputs[0] = own.outputs[0] = access.locate(memory[who].get());
     rounds.meet();
-    if (rank == 0) leave(Communicator(arenas[0], 0, 2));
+    if (rank == 0) leave(Communicator(arenas[0], 0, 2), nullptr);
     rounds.phase();
     if (rank == 1) write_all.run({&segment, 1}, {});
   });

@@ -44,7 +44,7 @@ void run(const std::vector<std::shared_ptr<Arena>>& arenas, const Brought& broug
     for (std::size_t i = 0; i < segments.size(); ++i)
       own.inputs[i] = own.outputs[i] = access.locate(segments[i].input);
     rounds.meet();
-    if (last_leaves && rank == ranks - 1) leave(communicator);
+    if (last_leaves && rank == ranks - 1) leave(communicator, nullptr);
     rounds.phase();
     write_by_levels.run(Levels(ranks, sizes), segments, reduction);
     rounds.phase();

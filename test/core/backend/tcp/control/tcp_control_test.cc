@@ -4,7 +4,7 @@
 #include "core/backend/tcp/unreachable_pairs.h"
 #include "core/base/socket_io.h"
 #include "core/join/address.h"
-#include "core/join/membership_source.h"
+#include "core/join/find_membership.h"
 #include "core/launcher/news.h"
 #include "test/support/middleman.h"
 #include "test/support/tcp_ranks.h"

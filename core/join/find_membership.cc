@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/join/membership_source.h"
+#include "core/join/find_membership.h"
 
 #include "core/backend/mpi_module.h"
 #include "core/base/rank_assignment.h"
@@ -73,29 +73,6 @@ Membership complete(const Config& config, TimePoint deadline) {
   return membership;
 }
 
-/// One membership, as the processes were started.
-class Started final : public MembershipSource {
- public:
-  explicit Started(const Config& config) : config_(config) {}
-
-  Membership next(TimePoint deadline) override {
-    if (std::exchange(given_, true)) {
-      throw Error(Code::invalid_argument,
-                  "this job has one generation: its launcher starts ranks once, and replaces none");
-    }
-    if (config_.mpi_communicator) return meet_through_mpi(config_, deadline);
-    if (config_.size == 1) return membership_of(config_);
-    if (!config_.meeting_place.empty()) return bootstrap_on_host(membership_of(config_), config_, deadline);
-    return complete(config_, deadline);
-  }
-
-  [[nodiscard]] bool has_more() const override { return false; }
-
- private:
-  const Config config_;
-  bool given_ = false;
-};
-
 /// A socket of our own for the launcher's, which stays open, so that this process may join again after a
 /// shutdown.
 std::shared_ptr<const Descriptor> listener_of_launcher(int fd) {
@@ -124,8 +101,11 @@ Membership membership_of(const Config& config) {
   return membership;
 }
 
-std::unique_ptr<MembershipSource> make_membership_source(const Config& config) {
-  return std::make_unique<Started>(config);
+Membership find_membership(const Config& config, TimePoint deadline) {
+  if (config.mpi_communicator) return meet_through_mpi(config, deadline);
+  if (config.size == 1) return membership_of(config);
+  if (!config.meeting_place.empty()) return bootstrap_on_host(membership_of(config), config, deadline);
+  return complete(config, deadline);
 }
 
 }  // namespace hora

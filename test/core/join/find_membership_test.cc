@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/join/membership_source.h"
+#include "core/join/find_membership.h"
 
 #include "test/support/tcp_ranks.h"
 #include "test/support/thrown.h"
@@ -9,8 +9,8 @@
 namespace hora {
 namespace {
 
-Membership next_of(const Config& config) {
-  return make_membership_source(config)->next(Clock::now() + std::chrono::seconds(20));
+Membership membership_found(const Config& config) {
+  return find_membership(config, Clock::now() + std::chrono::seconds(20));
 }
 
 /// A rank of two that another launcher has started on several hosts.
@@ -23,9 +23,9 @@ Config launched_rank(int rank) {
   return config;
 }
 
-TEST(MembershipSource, TakesAllOfHrunsRanksFromTheSettings) {
+TEST(FindMembership, TakesAllOfHrunsRanksFromTheSettings) {
   const Config config = loopback_configs(3)[0];
-  const Membership membership = next_of(config);
+  const Membership membership = membership_found(config);
   EXPECT_EQ(membership.generation, 0U);
   EXPECT_EQ(membership.rank, 0);
   EXPECT_EQ(membership.size, 3);
@@ -36,41 +36,34 @@ TEST(MembershipSource, TakesAllOfHrunsRanksFromTheSettings) {
   EXPECT_NE(membership.listener->fd(), *config.coordinator_fd) << "the launcher's socket stays open";
 }
 
-TEST(MembershipSource, GivesOneMembership) {
-  const auto source = make_membership_source({});
-  EXPECT_FALSE(source->has_more());
-  EXPECT_EQ(source->next(Clock::now()).size, 1);
-  EXPECT_EQ(thrown([&] { static_cast<void>(source->next(Clock::now())); }).code, Code::invalid_argument);
-}
-
-TEST(MembershipSource, RefusesADescriptorThatDoesNotListen) {
+TEST(FindMembership, RefusesADescriptorThatDoesNotListen) {
   Config config = loopback_configs(2)[0];
   config.coordinator_fd = 0;
-  EXPECT_EQ(thrown([&] { static_cast<void>(next_of(config)); }),
+  EXPECT_EQ(thrown([&] { static_cast<void>(membership_found(config)); }),
             (Status{Code::invalid_argument,
                     "HORA_COORDINATOR_FD=0 is not a listening socket: start the ranks with hrun"}));
 }
 
-TEST(MembershipSource, OpensTheListenerOfRank0WhereTheLauncherHasOnlyAgreedOnPorts) {
+TEST(FindMembership, OpensTheListenerOfRank0WhereTheLauncherHasOnlyAgreedOnPorts) {
   for (const int rank : {0, 1}) {
     Config config = launched_rank(rank);
     config.coordinator = "localhost:0";
     config.secret[0] = 1;
-    EXPECT_EQ(static_cast<bool>(next_of(config).listener), rank == 0);
+    EXPECT_EQ(static_cast<bool>(membership_found(config).listener), rank == 0);
   }
 }
 
-TEST(MembershipSource, SaysWhatALauncherDoesNotTell) {
+TEST(FindMembership, SaysWhatALauncherDoesNotTell) {
   Config config = launched_rank(1);
   EXPECT_NE(
-      thrown([&] { static_cast<void>(next_of(config)); })
+      thrown([&] { static_cast<void>(membership_found(config)); })
           .message.find("torchrun started 2 ranks on several hosts, and does not tell them where rank 0 "
                         "is: set HORA_COORDINATOR=host:port"),
       std::string::npos);
   config.coordinator = "node1:4711";
   EXPECT_NE(
       thrown([&] {
-        static_cast<void>(next_of(config));
+        static_cast<void>(membership_found(config));
       }).message.find("torchrun started 2 ranks on several hosts, and they share no secret: make a file"),
       std::string::npos);
 }

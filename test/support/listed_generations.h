@@ -1,30 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/join/membership_source.h"
+#include "core/join/find_membership.h"
+#include "core/runtime/formation.h"
+#include "core/runtime/generations.h"
 #include "test/support/tcp_ranks.h"
 
 #include <deque>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 namespace hora {
 
-/// A source that gives the memberships of a list, one after the other.
-class ListedMemberships final : public MembershipSource {
+/// The generations of a list of memberships, one after the other. `connect` makes their worlds.
+class ListedGenerations final : public Generations {
  public:
-  explicit ListedMemberships(std::deque<Membership> all) : all_(std::move(all)) {}
+  ListedGenerations(const Config& settings, std::deque<Membership> all, Formation::Connect connect)
+      : settings_(settings), all_(std::move(all)), connect_(std::move(connect)) {}
 
-  Membership next(TimePoint) override {
+  void on_stop(Stop) override {}
+  void await_next(TimePoint deadline) override {
     if (all_.empty()) throw Error(Code::invalid_argument, "the list of memberships has ended");
-    Membership first = std::move(all_.front());
+    const Membership membership = std::move(all_.front());
     all_.pop_front();
-    return first;
+    Generation next{{}, settings_};
+    next.world = connect_(membership, next.config, deadline, memory_);
+    memory_ = next.world.host_memory;
+    next_ = std::move(next);
   }
+  std::optional<Generation> take_next() override { return std::exchange(next_, std::nullopt); }
   [[nodiscard]] bool has_more() const override { return !all_.empty(); }
+  void session_ended() override {}
+  void finish(bool) override {}
 
  private:
+  const Config settings_;
   std::deque<Membership> all_;
+  const Formation::Connect connect_;
+  std::optional<Generation> next_;
+  std::shared_ptr<HostMemory> memory_;
 };
 
 /// The memberships of processes whose generations have these members: for each generation the processes in

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/elastic/process.h"
+
+namespace hora::elastic {
+
+Process* Processes::find(MemberId id) {
+  const auto found = all_.find(id);
+  return found == all_.end() ? nullptr : &found->second;
+}
+
+std::vector<MemberId> Processes::on_host(int host) const {
+  std::vector<MemberId> there;
+  for (const auto& [id, process] : all_) {
+    if (process.info.host == host) there.push_back(id);
+  }
+  return there;
+}
+
+std::vector<MemberId> Processes::members_of(const GenerationRecord& record) const {
+  std::vector<MemberId> members;
+  for (const auto& member : record.members) {
+    if (all_.contains(member.id)) members.push_back(member.id);
+  }
+  return members;
+}
+
+std::vector<MemberInfo> Processes::candidates(const GenerationRecord& record) const {
+  std::vector<MemberInfo> waiting;
+  for (const auto& [id, process] : all_) {
+    if (record.rank_of(id) < 0 && !process.killed && !process.goes) waiting.push_back(process.info);
+  }
+  return waiting;
+}
+
+TimePoint Processes::first_silent_at(const ElasticPolicy& policy) const {
+  TimePoint first = TimePoint::max();
+  for (const auto& [id, process] : all_) {
+    if (!process.killed) first = std::min(first, process.silent_at(policy));
+  }
+  return first;
+}
+
+}  // namespace hora::elastic

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/runtime/elastic_generations.h"
+
+#include "core/base/thread.h"
+#include "core/elastic/member.h"
+#include "core/join/address.h"
+#include "core/join/elastic_membership.h"
+#include "core/join/job_id.h"
+#include "core/join/listener.h"
+#include "core/join/network.h"
+#include "core/launcher/member_line.h"
+#include "core/runtime/generation_slot.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <thread>
+#include <utility>
+
+namespace hora {
+namespace {
+
+using elastic::GenerationRecord;
+using elastic::LeaderMessage;
+using elastic::MemberAction;
+using elastic::MemberMessage;
+
+constexpr std::chrono::seconds kBeat{1};         // a sign of life
+constexpr std::chrono::seconds kFormTimeout{5};  // as ElasticPolicy's
+
+/// A socket at which the others find this process if it is rank 0 of the next generation. It listens on the
+/// loopback alone where the launcher has put rank 0 there.
+Descriptor listener_of(const Config& settings) {
+  const auto coordinators = parse_addresses(settings.coordinator);
+  const bool alone = std::all_of(coordinators.begin(), coordinators.end(),
+                                 [](const Address& address) { return is_loopback(address.host); });
+  Descriptor listener = alone ? listen_on_loopback() : listen_on_network(settings.network);
+  if (!listener) throw Error(Code::unavailable, "cannot listen for other ranks");
+  return listener;
+}
+
+/// Whether a failure to form a generation is this process's own. Else another member has died or does not
+/// come, and hrun chooses a generation without it.
+bool is_own_fault(const Status& error) {
+  return error.code != Code::aborted && error.code != Code::timeout && error.code != Code::generation_ended;
+}
+
+/// See Generation::state_root.
+int state_root_of(const GenerationRecord& record) {
+  const auto has_state = [](const elastic::MemberInfo& member) { return member.has_state; };
+  const auto& members = record.members;
+  if (std::all_of(members.begin(), members.end(), has_state)) return -1;
+  return static_cast<int>(std::find_if(members.begin(), members.end(), has_state) - members.begin());
+}
+
+/// See make_elastic_generations.
+///
+/// Threads. The member thread alone uses what is listed below `slot_`. It hears hrun and tells it, and
+/// carries out the tasks of the Member. It waits in poll(), and in `stop_`, which ends when the engine has
+/// stopped. The user's thread takes generations from the slot.
+///
+/// A stop finds out from the slot where the generation is. If it is still there, nobody can take it from then
+/// on. If it was taken, `stop_` waits until it is in use, and stops it. So the engine of the former
+/// generation has stopped before the report, and the report comes before the next record.
+class ElasticGenerations final : public Generations {
+ public:
+  ElasticGenerations(const Config& settings, Formation::Connect connect)
+      : settings_(settings),
+        connect_(std::move(connect)),
+        line_(*settings.member_fd),
+        member_(settings.member_id) {}
+  ~ElasticGenerations() override { ElasticGenerations::finish(false); }
+  ElasticGenerations(const ElasticGenerations&) = delete;
+  ElasticGenerations& operator=(const ElasticGenerations&) = delete;
+
+  void on_stop(Stop stop) override {
+    stop_ = std::move(stop);
+    thread_ = start_thread("follows the members of the job", [this] { run(); });
+  }
+
+  void await_next(TimePoint deadline) override {
+    if (slot_.await(deadline)) return;
+    throw Error(Code::timeout,
+                fmt::format("not all ranks of this job have come within {} s: look whether they started; a "
+                            "longer wait is HORA_START_TIMEOUT",
+                            std::chrono::duration<double>(settings_.start_timeout).count()));
+  }
+
+  std::optional<Generation> take_next() override { return slot_.take(); }
+  [[nodiscard]] bool has_more() const override { return slot_.has_more(); }
+  void session_ended() override { slot_.set_session_ended(); }
+
+  void finish(bool well) override {
+    slot_.set_finish(well);
+    if (thread_.joinable()) thread_.join();
+    slot_.drop();
+  }
+
+ private:
+  using Phase = elastic::Member::Phase;
+
+  void run() {
+    try {
+      send({.kind = MemberMessage::Kind::join});
+      while (!look_at_user()) {
+        if (const auto outcome = slot_.take_outcome()) formation_ended(*outcome);
+        while (const auto message = line_.receive()) hear(*message);
+        beat();
+        std::array<pollfd, 2> events{slot_.event().event(), line_.event()};
+        ::poll(events.data(), events.size(), milliseconds_until(next_beat_));
+        slot_.event().silence();
+      }
+    } catch (const std::exception& error) {
+      slot_.end({Code::unavailable, error.what()});
+    }
+  }
+
+  /// Returns whether the process takes part in nothing more.
+  bool look_at_user() {
+    const auto finish = slot_.finish();
+    if (finish == GenerationSlot::Finish::well) line_.send({.kind = MemberMessage::Kind::finish});
+    if (finish != GenerationSlot::Finish::no) return true;
+    if (slot_.has_session_ended(member_.record().generation)) carry_out(member_.change_is_due());
+    return false;
+  }
+
+  void hear(const LeaderMessage& message) {
+    if (message.kind == LeaderMessage::Kind::record) announced_ = message;
+    if (message.kind == LeaderMessage::Kind::stop) {
+      why_ = message.why;
+      const int rank = member_.record().rank_of(message.lost);
+      if (rank >= 0) lost_ = RankEnd{rank, true, message.why, {}};
+    }
+    carry_out(elastic::deliver(member_, message));
+  }
+
+  void beat() {
+    const TimePoint now = Clock::now();
+    if (now < next_beat_) return;
+    next_beat_ = now + kBeat;
+    line_.send({.kind = MemberMessage::Kind::beat});
+  }
+
+  void carry_out(const elastic::Member::Actions& actions) {
+    for (const auto& action : actions) {
+      switch (action.kind) {
+        case MemberAction::Kind::report: send(elastic::message_of(action)); break;
+        case MemberAction::Kind::suspect:
+        case MemberAction::Kind::tell_formed: line_.send(elastic::message_of(action)); break;
+        case MemberAction::Kind::stop: stop(); break;
+        case MemberAction::Kind::form: form(action.record); break;
+        case MemberAction::Kind::start:
+          // In a pause the user's thread waits for a generation with enough ranks.
+          if (!action.record.paused) slot_.offer();
+          break;
+        case MemberAction::Kind::end:
+          slot_.end({Code::aborted, fmt::format("this process is no member of the job any more{}{}",
+                                                action.why.empty() ? "" : ": ", action.why)});
+          break;
+      }
+    }
+  }
+
+  /// Sends a message that tells where this process listens for the next generation. Each has a socket of its
+  /// own: control of the former one still accepts connections, and refuses them.
+  void send(MemberMessage message) {
+    listener_ = std::make_shared<const Descriptor>(listener_of(settings_));
+    message.port = port_of(*listener_);
+    line_.send(message);
+  }
+
+  void form(const GenerationRecord& record) {
+    why_.clear();
+    lost_.reset();
+    Membership membership = membership_in(record, member_.id());
+    membership.job = job_id(settings_.secret);
+    membership.coordinator = announced_.coordinator;
+    membership.secret = announced_.secret;
+    if (membership.rank == 0) membership.listener = std::move(listener_);
+    listener_ = nullptr;
+    Generation generation{{}, settings_, record.committed, state_root_of(record)};
+    generation.config.start_timeout = kFormTimeout;
+    slot_.form(std::move(generation), std::move(membership), connect_, Clock::now() + kFormTimeout);
+  }
+
+  void formation_ended(const Status& outcome) {
+    if (member_.phase() == Phase::stopping) return report_unused();
+    if (outcome.code == Code::ok) return carry_out(member_.formed());
+    if (is_own_fault(outcome)) return slot_.end(outcome);
+    carry_out(member_.hear_stop(member_.record().generation));
+  }
+
+  void stop() {
+    const std::uint64_t generation = member_.record().generation;
+    switch (slot_.withdraw(generation, lost_)) {
+      case GenerationSlot::Where::forming: return;  // `formation_ended` goes on
+      case GenerationSlot::Where::formed: return report_unused();
+      case GenerationSlot::Where::taken: break;
+    }
+    const std::string why = why_.empty() ? "its ranks change" : why_;
+    const Status status{Code::generation_ended,
+                        fmt::format("generation {} of the job has ended: {}", generation, why)};
+    carry_out(member_.engine_stopped(stop_(status)));
+  }
+
+  /// Reports of a generation that was never in use. This process votes for nothing in it.
+  void report_unused() {
+    slot_.drop();
+    const GenerationRecord& record = member_.record();
+    elastic::Report report;
+    report.voted = report.committed = record.committed;
+    report.has_state = record.members[static_cast<std::size_t>(record.rank_of(member_.id()))].has_state;
+    carry_out(member_.engine_stopped(report));
+  }
+
+  const Config settings_;
+  const Formation::Connect connect_;
+  Stop stop_;
+  GenerationSlot slot_;
+  MemberLine line_;
+  elastic::Member member_;
+  std::shared_ptr<const Descriptor> listener_;  // for the next generation
+  LeaderMessage announced_;                     // the last record, with its coordinator and secret
+  std::string why_;                             // the present generation ends
+  std::optional<RankEnd> lost_;                 // of the present generation
+  TimePoint next_beat_ = TimePoint::min();
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<Generations> make_elastic_generations(const Config& settings, Formation::Connect connect) {
+  if (settings.cpu_operations == "mpi") {
+    throw Error(
+        Code::invalid_argument,
+        "HORA_CPU_OPERATIONS=mpi, but MPI cannot go on without a rank; `hrun --min-np` needs auto, shm or "
+        "tcp");
+  }
+  return std::make_unique<ElasticGenerations>(settings, std::move(connect));
+}
+
+}  // namespace hora

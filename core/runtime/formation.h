@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/base/descriptor.h"
+#include "core/launcher/news.h"
+#include "core/runtime/generations.h"
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+namespace hora {
+
+/// The forming of a generation: a thread connects this process with the other members.
+///
+/// Threads. The members are under the mutex. The thread writes them once, when it has ended, and then calls
+/// `notice`. Before that it alone uses the settings of `generation_`. All functions are thread-safe.
+class Formation {
+ public:
+  /// Makes the world of a membership. It goes on with `former`, the memory that this process shared with
+  /// others of its host before, if it can.
+  using Connect = std::function<World(const Membership& membership, Config& config, TimePoint deadline,
+                                      std::shared_ptr<HostMemory> former)>;
+
+  /// Begins. `generation` has all but its world. `notice` runs on the thread when it has ended, and must not
+  /// block. Throws Error(unavailable) if the system refuses a thread or a socket.
+  Formation(Generation generation, Membership membership, const Connect& connect, TimePoint deadline,
+            std::shared_ptr<HostMemory> former, std::function<void()> notice);
+  /// Waits for the thread. A world that was not taken ends on the other members, too.
+  ~Formation();
+  Formation(const Formation&) = delete;
+  Formation& operator=(const Formation&) = delete;
+
+  /// Ends it early where it waits for a member that has died.
+  void cancel(const RankEnd& end);
+
+  [[nodiscard]] bool is_done() const;
+  /// The error with which it has ended; nothing if there is none.
+  [[nodiscard]] std::optional<Status> error() const;
+  /// The generation that it has formed. Once, after `is_done` without an `error`.
+  [[nodiscard]] Generation take();
+
+ private:
+  mutable std::mutex mutex_;
+  bool done_ = false;
+  std::optional<Status> error_;
+  std::optional<Generation> generation_;
+  Descriptor news_;  // what is written here comes to the member, as from its launcher
+  std::thread thread_;
+};
+
+}  // namespace hora

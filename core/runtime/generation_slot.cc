@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/runtime/generation_slot.h"
+
+#include <hora/status.h>
+
+#include <utility>
+
+namespace hora {
+
+void GenerationSlot::form(Generation generation, Membership membership, const Formation::Connect& connect,
+                          TimePoint deadline) {
+  const std::lock_guard lock(mutex_);
+  formed_ = false;
+  formation_ = std::make_unique<Formation>(std::move(generation), std::move(membership), connect, deadline,
+                                           host_memory_, [this] { event_.ring(); });
+}
+
+std::optional<Status> GenerationSlot::take_outcome() {
+  const std::lock_guard lock(mutex_);
+  if (!formation_ || formed_ || !formation_->is_done()) return std::nullopt;
+  formed_ = true;
+  return formation_->error().value_or(Status{});
+}
+
+void GenerationSlot::offer() {
+  const std::lock_guard lock(mutex_);
+  can_take_ = true;
+  changed_.notify_all();
+}
+
+GenerationSlot::Where GenerationSlot::withdraw(std::uint64_t generation, const std::optional<RankEnd>& lost) {
+  const std::lock_guard lock(mutex_);
+  can_take_ = false;
+  if (taken_ == generation) return Where::taken;
+  if (formed_) return Where::formed;
+  if (formation_ && lost) formation_->cancel(*lost);
+  return Where::forming;
+}
+
+void GenerationSlot::drop() {
+  std::unique_ptr<Formation> unused;
+  const std::lock_guard lock(mutex_);
+  unused = std::move(formation_);
+}
+
+void GenerationSlot::end(const Status& why) {
+  const std::lock_guard lock(mutex_);
+  can_take_ = false;
+  if (!over_) over_ = why;
+  changed_.notify_all();
+}
+
+bool GenerationSlot::has_session_ended(std::uint64_t generation) const {
+  const std::lock_guard lock(mutex_);
+  return session_ended_ > 0 && session_ended_ == generation;
+}
+
+GenerationSlot::Finish GenerationSlot::finish() const {
+  const std::lock_guard lock(mutex_);
+  return finish_;
+}
+
+bool GenerationSlot::await(TimePoint first_deadline) {
+  std::unique_lock lock(mutex_);
+  const auto ready = [this] { return can_take_ || over_; };
+  if (taken_ > 0) {
+    changed_.wait(lock, ready);
+  } else if (!changed_.wait_until(lock, first_deadline, ready)) {
+    return false;
+  }
+  if (!can_take_) throw Error(*over_);
+  return true;
+}
+
+std::optional<Generation> GenerationSlot::take() {
+  const std::lock_guard lock(mutex_);
+  if (!std::exchange(can_take_, false)) return std::nullopt;
+  Generation next = formation_->take();
+  formation_.reset();
+  taken_ = next.world.membership.generation;
+  host_memory_ = next.world.host_memory;
+  return next;
+}
+
+bool GenerationSlot::has_more() const {
+  const std::lock_guard lock(mutex_);
+  return !over_;
+}
+
+void GenerationSlot::set_session_ended() {
+  const std::lock_guard lock(mutex_);
+  session_ended_ = taken_;
+  event_.ring();
+}
+
+void GenerationSlot::set_finish(bool well) {
+  const std::lock_guard lock(mutex_);
+  if (finish_ == Finish::no) finish_ = well ? Finish::well : Finish::badly;
+  if (!over_)
+    over_ = Status{Code::invalid_argument, "this process has left the job, and cannot join it again"};
+  if (formation_) formation_->cancel({0, false, "is waited for no longer", {}});
+  event_.ring();
+}
+
+}  // namespace hora

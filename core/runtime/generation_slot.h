@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/base/event_fd.h"
+#include "core/runtime/formation.h"
+#include "core/runtime/generations.h"
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace hora {
+
+/// The place in which a generation is formed by one thread (the member thread) and taken by another one (the
+/// user's). A generation is here until it is taken, and in the user's session from then on. Thread-safe: the
+/// mutex guards everything but the event.
+class GenerationSlot {
+ public:
+  /// The place of the generation that the member thread wants to end.
+  enum class Where {
+    taken,    ///< the user's thread has it, or is about to use it
+    forming,  ///< it is being connected; `take_outcome` tells when that has ended
+    formed,   ///< it is connected, or could not be, and nobody can take it any more
+  };
+  /// The wish of the user's thread to take part in no other generation.
+  enum class Finish { no, well, badly };
+
+  // The member thread's part.
+
+  /// Rings when the user's thread has asked for something, or a formation has ended.
+  [[nodiscard]] const EventFd& event() const { return event_; }
+  /// Begins to form a generation with these settings, on the memory of the one that was taken last.
+  void form(Generation generation, Membership membership, const Formation::Connect& connect,
+            TimePoint deadline);
+  /// Once, when the formation has ended: its error, or ok.
+  [[nodiscard]] std::optional<Status> take_outcome();
+  /// The user's thread may take the generation that was formed.
+  void offer();
+  /// From here on the generation cannot be taken. `lost`: a member without which it cannot be formed.
+  Where withdraw(std::uint64_t generation, const std::optional<RankEnd>& lost);
+  /// Ends a generation that was not taken.
+  void drop();
+  /// There are no more generations.
+  void end(const Status& why);
+  /// Whether the user's thread has said so of this generation: see Generations::session_ended.
+  [[nodiscard]] bool has_session_ended(std::uint64_t generation) const;
+  [[nodiscard]] Finish finish() const;
+
+  // The part of the user's thread: see Generations.
+
+  /// Returns whether there is a generation to take. Throws Error if there will be none.
+  [[nodiscard]] bool await(TimePoint first_deadline);
+  [[nodiscard]] std::optional<Generation> take();
+  [[nodiscard]] bool has_more() const;
+  void set_session_ended();
+  void set_finish(bool well);
+
+ private:
+  const EventFd event_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::unique_ptr<Formation> formation_;
+  std::shared_ptr<HostMemory> host_memory_;
+  bool formed_ = false;              // the formation has ended, well or not
+  bool can_take_ = false;            // it has formed a generation, which has begun
+  std::uint64_t taken_ = 0;          // the number of the generation that was taken last
+  std::uint64_t session_ended_ = 0;  // the number of the generation whose session has ended
+  std::optional<Status> over_;       // there are no more generations
+  Finish finish_ = Finish::no;
+};
+
+}  // namespace hora

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that are threads. test/core/runtime/elastic_processes_test.cc has processes that are killed.
+#include "core/runtime/elastic_generations.h"
+
+#include "test/support/elastic_launcher.h"
+#include "test/support/elastic_process.h"
+#include "test/support/threads.h"
+#include "test/support/thrown.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <barrier>
+
+namespace hora {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ElasticGenerations, GoOnWithoutAnyRankThatDiesOnTheSameMemory) {
+  for (int dies = 0; dies < 3; ++dies) {
+    ElasticLauncher launcher(policy_for(3));
+    std::barrier trained(3);
+    run_ranks(3, [&](int process) {
+      ElasticProcess self(launcher.settings(process));
+      EXPECT_EQ(self.membership().generation, 1U);
+      EXPECT_EQ(self.job().state_root(), 0);
+      self.train_until(5);
+      trained.arrive_and_wait();
+      if (process == dies) {
+        self.job().shutdown("it is taken away");
+        return launcher.die(process, "was taken away");
+      }
+      self.train_until(10);
+      EXPECT_EQ(self.membership().size, 2);
+      EXPECT_EQ(self.membership().rank, process > dies ? process - 1 : process);
+      EXPECT_EQ(self.job().state_root(), -1);
+      EXPECT_EQ(self.model(), model_after(10));
+      self.job().shutdown({});
+    });
+    EXPECT_EQ(launcher.record().generation, 2U);
+    EXPECT_EQ(launcher.record().committed, 5U);
+  }
+}
+
+TEST(ElasticGenerations, CountAStepForWhichAllThatLiveHaveVoted) {
+  ElasticLauncher launcher(policy_for(3));
+  std::barrier brought(3);
+  std::array<const Steps*, 3> steps{};
+  run_ranks(3, [&](int process) {
+    ElasticProcess self(launcher.settings(process));
+    self.train_until(1);
+    self.bring(2).wait();
+    steps[static_cast<std::size_t>(process)] = &self.job().lasting().steps;
+    brought.arrive_and_wait();
+    if (process == 0) {  // it has the gradients, and does not vote for the step
+      while (steps[1]->voted < 2 || steps[2]->voted < 2) std::this_thread::yield();
+      launcher.die(0, "was taken away");
+      return self.job().shutdown("it is taken away");
+    }
+    EXPECT_TRUE(self.job().commit()) << "the two that are left have voted";
+    EXPECT_EQ(self.membership().size, 2);
+    self.job().shutdown({});
+  });
+  EXPECT_EQ(launcher.record().committed, 2U);
+}
+
+TEST(ElasticGenerations, MakeAStepAgainForWhichOneOfThemHasNotVoted) {
+  ElasticLauncher launcher(policy_for(3));
+  std::barrier brought(3);
+  std::barrier over(2);
+  run_ranks(3, [&](int process) {
+    ElasticProcess self(launcher.settings(process));
+    self.train_until(1);
+    self.bring(2).wait();
+    brought.arrive_and_wait();
+    if (process == 0) {
+      launcher.die(0, "was taken away");
+      return self.job().shutdown("it is taken away");
+    }
+    if (process == 1) {
+      EXPECT_FALSE(self.job().commit());
+    } else {  // it takes part only when the change is over on its side
+      EXPECT_EQ(self.job().next_generation(), 1U);
+    }
+    EXPECT_EQ(self.membership().size, 2);
+    self.bring(2).wait();
+    EXPECT_TRUE(self.job().commit());
+    self.job().shutdown({});
+  });
+  EXPECT_EQ(launcher.record().committed, 1U);
+}
+
+TEST(ElasticGenerations, SayWhoWasLostToOperationsThatEndAndToLaterOnes) {
+  ElasticLauncher launcher(policy_for(2));
+  std::barrier trained(2);
+  std::barrier noticed(2);
+  run_ranks(2, [&](int process) {
+    ElasticProcess self(launcher.settings(process));
+    self.train_until(1);
+    trained.arrive_and_wait();
+    if (process == 1) {
+      launcher.die(1, "was killed by signal 9 (Killed)");
+      noticed.arrive_and_wait();
+      return self.job().shutdown("it is taken away");
+    }
+    const Status end = thrown([&] {
+      while (true) self.bring(2).wait();
+    });
+    noticed.arrive_and_wait();
+    EXPECT_EQ(end.code, Code::generation_ended);
+    EXPECT_THAT(end.message,
+                HasSubstr("generation 1 of the job has ended: process 1 was killed by signal 9"));
+    EXPECT_EQ(thrown([&] { self.bring(2).wait(); }).code, Code::generation_ended);
+    self.train_until(3);
+    EXPECT_EQ(self.membership().size, 1);
+    EXPECT_EQ(self.model(), model_after(3));
+    self.job().shutdown({});
+  });
+}
+
+TEST(ElasticGenerations, SayWhoDoesNotComeAtTheStart) {
+  ElasticLauncher launcher(policy_for(2));
+  Config settings = launcher.settings(0);
+  settings.start_timeout = std::chrono::milliseconds(50);
+  const Status end = thrown([&] { ElasticProcess self(settings); });
+  EXPECT_EQ(end.code, Code::timeout);
+  EXPECT_THAT(end.message, HasSubstr("not all ranks of this job have come within 0.05 s"));
+}
+
+TEST(ElasticGenerations, RefuseABackendWhoseRanksCannotChange) {
+  ElasticLauncher launcher(policy_for(1));
+  Config settings = launcher.settings(0);
+  settings.cpu_operations = "mpi";
+  EXPECT_EQ(thrown([&] { ElasticProcess self(settings); }).code, Code::invalid_argument);
+}
+
+TEST(ElasticGenerations, OfAJobOfOneRankCommitItsSteps) {
+  ElasticLauncher launcher(policy_for(1));
+  ElasticProcess self(launcher.settings(0));
+  self.train_until(3);
+  EXPECT_EQ(self.model(), model_after(3));
+}
+
+}  // namespace
+}  // namespace hora

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/runtime/connect.h"
+#include "core/runtime/elastic_generations.h"
+#include "core/runtime/job.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <span>
+
+namespace hora {
+
+inline constexpr std::size_t kElasticCount = 50'000;  // of the elements of its gradient
+
+inline elastic::ElasticPolicy policy_for(int processes, int least = 1) {
+  return {.min_members = least, .max_members = processes, .first_members = processes};
+}
+
+/// A process of an elastic job, with gradients in the memory that ranks share, and a model of one number.
+class ElasticProcess {
+ public:
+  explicit ElasticProcess(const Config& settings)
+      : job_(settings, make_elastic_generations(settings, connect)),
+        memory_(job_.session()->allocate(kElasticCount * sizeof(float))) {}
+
+  /// Begins a training step: all ranks bring its number, and the average is the same number.
+  Handle bring(std::uint64_t step) {
+    const std::span all(reinterpret_cast<float*>(memory_.get()), kElasticCount);
+    std::fill(all.begin(), all.end(), static_cast<float>(step));
+    Entry entry;
+    entry.name = "gradient";
+    entry.shape = {static_cast<std::int64_t>(kElasticCount)};
+    entry.input = entry.output = all.data();
+    entry.op = ReduceOp::average;
+    return job_.session()->submit(std::move(entry));
+  }
+
+  /// Makes a step, whatever happens.
+  void step() {
+    while (!try_step()) {
+    }
+    model_ += gradient();
+    ++made_;
+  }
+
+  void train_until(std::uint64_t step_number) {
+    while (made_ < step_number) step();
+  }
+
+  [[nodiscard]] float gradient() const { return *reinterpret_cast<float*>(memory_.get()); }
+  [[nodiscard]] float model() const { return model_; }
+  [[nodiscard]] std::uint64_t made() const { return made_; }
+  [[nodiscard]] Job& job() { return job_; }
+  [[nodiscard]] Membership membership() const { return job_.session()->membership(); }
+
+ private:
+  bool try_step() {
+    try {
+      bring(made_ + 1).wait();
+    } catch (const Error& error) {
+      if (error.code() != Code::generation_ended) throw;
+      EXPECT_EQ(job_.next_generation(), made_) << "a step for which this rank has not voted";
+      return false;
+    }
+    return job_.commit();
+  }
+
+  Job job_;
+  std::shared_ptr<std::byte> memory_;
+  float model_ = 0;
+  std::uint64_t made_ = 0;
+};
+
+/// The model after so many steps, however many ranks made them.
+inline float model_after(std::uint64_t steps) { return static_cast<float>(steps * (steps + 1) / 2); }
+
+}  // namespace hora
