@@ -233,14 +233,14 @@ void Generations::formed(TimePoint now, GenerationOrders& orders) {
   change_.reset();
 }
 
-/// Ranks that wait for others that never come are ended.
+/// Ranks that wait for others that never come are ended. If none has joined, their program may not use Hora.
 void Generations::end_if_it_cannot_begin(GenerationOrders& orders) const {
   const bool waits = std::any_of(processes_.begin(), processes_.end(), [](const Process& one) {
     return one.joined && !one.gone && !one.finished && !one.out;
   });
-  if (orders.end || !waits || !cannot_begin()) return;
+  if (orders.end || !cannot_begin() || (!waits && begun_ == 0)) return;
   const std::string why =
-      fmt::format("it begins with {} ranks, and {} are left", policy_.first_members, left());
+      fmt::format("it needs {} ranks to begin, and {} are left", policy_.first_members, left());
   orders.end = {0, why};
   orders.lines.push_back(fmt::format("the job cannot begin: {}", why));
 }

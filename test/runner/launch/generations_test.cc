@@ -58,6 +58,10 @@ class ElasticRanks {
   void all_join() {
     for (int rank = 0; rank < kRanks; ++rank) join(rank);
   }
+  void all_join_but_form_nothing() {
+    for (int rank = 0; rank < kRanks; ++rank) frozen_.insert(rank);
+    all_join();
+  }
   void tell(int rank, const MemberMessage& message) { take(generations_.hear(rank, message, now_)); }
   void finish(int rank) {
     tell(rank, {.kind = MemberMessage::Kind::finish});
@@ -314,12 +318,22 @@ TEST(Generations, DoNotBeginWithoutARankThatEndedBefore) {
     job.join(0);
     ASSERT_THAT(job.ends, SizeIs(1));
     EXPECT_EQ(job.ends[0].status, 0) << "that of the rank";
-    EXPECT_THAT(job.lines, ElementsAre("the job cannot begin: it begins with 4 ranks, and 3 are left"));
+    EXPECT_THAT(job.lines, ElementsAre("the job cannot begin: it needs 4 ranks to begin, and 3 are left"));
   }
   ElasticRanks joined;
   for (const int rank : {0, 1, 2}) joined.join(rank);
   EXPECT_FALSE(joined.end(1)) << "it had joined";
   EXPECT_THAT(joined.ends, SizeIs(1));
+}
+
+TEST(Generations, CannotBeginWhereAllRanksHaveGoneBeforeTheFirstStep) {
+  ElasticRanks job;
+  job.all_join_but_form_nothing();
+  for (int rank = 0; rank < 3; ++rank) EXPECT_TRUE(job.end(rank, rank == 1 ? kBad : kGood));
+  EXPECT_FALSE(job.end(3, kGood));
+  ASSERT_THAT(job.ends, SizeIs(1));
+  EXPECT_EQ(job.ends[0].status, 0) << "that of the rank that failed";
+  EXPECT_EQ(job.lines.back(), "the job cannot begin: it needs 4 ranks to begin, and 0 are left");
 }
 
 TEST(Generations, AreOverWhenAllRanksHaveFinished) {

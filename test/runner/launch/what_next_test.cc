@@ -280,6 +280,12 @@ TEST(WhatNext, AnElasticJobThatCannotBeginHasTheStatusOfTheRankThatFailed) {
   Course good(2);
   good.of_rank(Event::rank_ended, 1);
   EXPECT_EQ(good.cannot_go_on(0).signal, EndSignal::terminate);
+  Course lost(2);
+  lost.lose(Event::rank_ended, 1, 9);
+  lost.of_rank(Event::rank_ended, 0);
+  lost.nobody_is_left();
+  lost.cannot_go_on(0);
+  EXPECT_EQ(lost.status(), 9);
   EXPECT_EQ(good.status(), 1);
 }
 
