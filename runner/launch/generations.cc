@@ -110,6 +110,12 @@ std::string Generations::how(int rank, const Ending& ending) const {
   return why.empty() ? ending.how : fmt::format("was ended by hrun: {}", why);
 }
 
+std::vector<int> Generations::lost() const {
+  std::vector<int> ranks;
+  for (const auto& loss : losses_) ranks.push_back(loss.rank);
+  return ranks;
+}
+
 std::string Generations::describe_losses() const {
   if (losses_.empty()) return "";
   std::vector<std::string> each;

@@ -75,7 +75,11 @@ class Generations {
 
   /// How a rank has ended, for the user: also why, if it was killed because the Leader asked for it.
   [[nodiscard]] std::string how(int rank, const Ending& ending) const;
-  /// The ranks that the job has lost, and when: "1 of 4 ranks was lost: rank 2 after 63.2 s (generation 1)".
+  /// The last generation; 0: there was none.
+  [[nodiscard]] std::uint64_t generation() const { return begun_; }
+  /// The ranks that the job has lost, in order.
+  [[nodiscard]] std::vector<int> lost() const;
+  /// The same in words, and when: "1 of 4 ranks was lost: rank 2 after 63.2 s (generation 1)".
   /// Empty: none.
   [[nodiscard]] std::string describe_losses() const;
 

@@ -133,6 +133,16 @@ void print(const GenerationOrders& orders, JobLog& log) {
   for (const auto& detail : orders.details) log.say(detail);
 }
 
+void print_losses(const Generations& generations, JobLog& log) {
+  const std::string losses = generations.describe_losses();
+  if (!losses.empty()) log.print(fmt::format("hrun: {}\n", losses));
+}
+
+void note(const Generations& generations, JobSummary& summary) {
+  summary.generation = generations.generation();
+  for (const int rank : generations.lost()) summary.ranks[static_cast<std::size_t>(rank)].lost = true;
+}
+
 /// Explains a decision to the user. `signal`: by which hrun was told to end.
 void explain(JobAction::Reason reason, int signal, const Options& options, JobLog& log) {
   using Reason = JobAction::Reason;
@@ -278,9 +288,9 @@ class Job {
   }
 
   void report() {
+    if (generations_) note(*generations_, summary_);
     log_.print(final_report(end(), summary_));
-    const std::string losses = generations_ ? generations_->describe_losses() : "";
-    if (!losses.empty() && !state_.cause.known()) log_.print(fmt::format("hrun: {}\n", losses));
+    if (generations_ && !state_.cause.known()) print_losses(*generations_, log_);
   }
 
   [[nodiscard]] JobEnd end() const { return {state_, end_reports_, relay_, input_, log_}; }

@@ -367,7 +367,7 @@ class LocalRanks final : public HostRanks {
   /// A line that ends, or on which comes what no rank would say, is closed. Whether there was an answer.
   bool take_answer(int index) {
     Questioning& from = ranks_[static_cast<std::size_t>(index)].questions;
-    const auto got = ::recv(from.line.fd(), answer_.data(), answer_.size(), MSG_DONTWAIT);
+    const auto got = receive_whole(from.line.fd(), answer_);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     try {
       RankEvent event;

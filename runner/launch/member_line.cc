@@ -10,6 +10,12 @@
 
 namespace hora::hrun {
 
+ssize_t receive_whole(int socket, std::span<std::byte> space) {
+  const auto got = ::recv(socket, space.data(), space.size(), MSG_DONTWAIT);
+  if (got >= 0 || errno != ECONNRESET) return got;
+  return ::recv(socket, space.data(), space.size(), MSG_DONTWAIT);
+}
+
 void MemberLine::send(const elastic::LeaderMessage& message) {
   if (!is_open() || !heard_) return;
   queue_.push_back(elastic::encode(message));
@@ -32,9 +38,7 @@ void MemberLine::flush() {
 
 std::optional<elastic::MemberMessage> MemberLine::receive(std::span<std::byte> space) {
   if (!is_open()) return std::nullopt;
-  // A process that ends with unread messages causes one error here, before the messages that it sent.
-  auto got = ::recv(fd(), space.data(), space.size(), MSG_DONTWAIT);
-  if (got < 0 && errno == ECONNRESET) got = ::recv(fd(), space.data(), space.size(), MSG_DONTWAIT);
+  const auto got = receive_whole(fd(), space);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
   if (got <= 0) {
     close();

@@ -4,6 +4,8 @@
 #include "core/base/descriptor.h"
 #include "core/elastic/message.h"
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <deque>
 #include <optional>
@@ -13,6 +15,11 @@
 struct pollfd;
 
 namespace hora::hrun {
+
+/// The next message of a socket (SOCK_SEQPACKET), as recv() returns it, without a wait. A process that ends
+/// with unread messages causes one error at the other end, before the messages that it sent; it is passed
+/// over.
+[[nodiscard]] ssize_t receive_whole(int socket, std::span<std::byte> space);
 
 /// hrun's end of the line to one process of an elastic job. The line is a socket (SOCK_SEQPACKET), which the
 /// process finds by HORA_MEMBER_FD. Each message of the process is one elastic::MemberMessage, and each

@@ -248,6 +248,8 @@ TEST(Generations, TellMembersTheRanksOfTheirGenerationAndTheUserThoseOfTheStart)
   EXPECT_EQ(job.heard(3, Said::stop).back().why, "rank 1 (pid 102) was killed by signal 9 (Killed)");
   EXPECT_EQ(job.losses(),
             "2 of 4 ranks were lost: rank 0 after 0.0 s (generation 1), rank 2 after 1.5 s (generation 2)");
+  EXPECT_THAT(job.generations().lost(), ElementsAre(0, 2));
+  EXPECT_EQ(job.generations().generation(), 3u);
 }
 
 TEST(Generations, EndARankThatIsStopped) {

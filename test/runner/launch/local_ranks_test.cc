@@ -220,6 +220,25 @@ TEST(LocalRanks, AreAskedAndAnswer) {
   }));
 }
 
+TEST(LocalRanks, AnswerAlsoIfTheyEndWithAQuestionUnread) {
+  EXPECT_TRUE(in_own_process([] {
+    HostPlan plan = shell(1, "printf '\\7\\0' >&$HORA_QUESTION_FD");
+    plan.command.front() = "/bin/bash";
+    Drive drive([&] { return make_local_ranks(plan); });
+    HostRanks& ranks = drive.ranks();
+    ranks.start({});
+    ranks.ask({7, QuestionKind::dump});
+    drive.events = ranks.turn({});
+    const int pid = drive.events.front().pid;
+    siginfo_t ended{};
+    EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOWAIT), 0);
+    drive.until(HostRanks::State::over);
+    ASSERT_EQ(drive.events.size(), 3u);
+    EXPECT_EQ(drive.events[1].kind, Kind::answered);
+    EXPECT_EQ(drive.events[2].kind, Kind::ended);
+  }));
+}
+
 TEST(LocalRanks, AreHeardNoMoreOnceTheyAnswerWhatNobodyAsked) {
   EXPECT_TRUE(in_own_process([] {
     HostPlan plan = shell(
@@ -281,9 +300,10 @@ TEST(LocalRanks, TellAllMessagesBeforeTheirEnd) {
     HostRanks& ranks = drive.ranks();
     ranks.start({});
     ranks.send(0, {.kind = elastic::LeaderMessage::Kind::go, .generation = 1});  // it is not read
-    drive.until([&] { return !drive.events.empty(); });
+    drive.events = ranks.turn({});
+    const int pid = drive.events.front().pid;
     siginfo_t ended{};
-    EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(drive.events[0].pid), &ended, WEXITED | WNOWAIT), 0);
+    EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOWAIT), 0);
     drive.until(HostRanks::State::over);
     ASSERT_EQ(drive.events.size(), 4u);
     EXPECT_EQ(drive.events[1].message.kind, elastic::MemberMessage::Kind::beat);
