@@ -16,7 +16,8 @@ using elastic::LeaderAction;
 using elastic::MemberId;
 using elastic::MemberMessage;
 
-constexpr std::size_t kMostNamed = 8;  // losses, in one line
+constexpr std::size_t kMostNamed = 8;     // losses, in one line
+constexpr std::chrono::seconds kLate{1};  // after which hrun must have stood still
 
 double milliseconds_of(Clock::duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
@@ -34,9 +35,30 @@ std::string listed(std::vector<std::string> texts, const char* mark) {
 
 }  // namespace
 
+void LostRanks::add(int rank, std::uint64_t generation, TimePoint when) {
+  losses_.push_back({rank, generation, when});
+}
+
+std::vector<int> LostRanks::ranks() const {
+  std::vector<int> ranks;
+  for (const auto& loss : losses_) ranks.push_back(loss.rank);
+  return ranks;
+}
+
+std::string LostRanks::describe() const {
+  if (losses_.empty()) return "";
+  std::vector<std::string> each;
+  for (const auto& loss : losses_) {
+    each.push_back(fmt::format("rank {} after {:.1f} s (generation {})", loss.rank,
+                               std::chrono::duration<double>(loss.when - start_).count(), loss.generation));
+  }
+  return fmt::format("{} of {} ranks {} lost: {}", losses_.size(), of_, losses_.size() == 1 ? "was" : "were",
+                     listed(std::move(each), ", "));
+}
+
 Generations::Generations(const std::vector<HostShare>& shares, const elastic::ElasticPolicy& policy,
                          GenerationFacts facts, TimePoint start)
-    : policy_(policy), facts_(std::move(facts)), start_(start), leader_(policy) {
+    : policy_(policy), facts_(std::move(facts)), leader_(policy), lost_(policy.first_members, start) {
   for (const auto& share : shares) {
     for (const auto& placement : share.placements) {
       Process& process = processes_.emplace_back();
@@ -67,9 +89,12 @@ GenerationOrders Generations::ended(int rank, const Ending& ending, TimePoint wh
   if (process.finished) return {};
   const Cause cause{process.info.id, fmt::format("{} {}", name_in_generation(rank), how(rank, ending))};
   const bool over = leader_.phase() == Leader::Phase::over;
-  if (!over) lose(rank, fmt::format("{} {}", name(rank), how(rank, ending)), cause, when);
+  const std::uint64_t generation = leader_.record().generation;
+  if (!over && leader_.record().rank_of(process.info.id) >= 0)
+    change(cause, when).losses.push_back(fmt::format("{} {}", name(rank), how(rank, ending)));
   GenerationOrders orders = carry_out(leader_.die(process.info.id, now), cause, when, now);
   orders.goes_on = !over && !cannot_begin();
+  if (orders.goes_on) count_loss(rank, generation, when);
   end_if_it_cannot_begin(orders);
   return orders;
 }
@@ -77,20 +102,30 @@ GenerationOrders Generations::ended(int rank, const Ending& ending, TimePoint wh
 GenerationOrders Generations::lose_host(int host, const std::string& why, TimePoint now) {
   Cause cause{0, why};
   const bool over = leader_.phase() == Leader::Phase::over;
-  std::string line = why;
+  const std::uint64_t generation = leader_.record().generation;
+  std::vector<int> ranks;
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     Process& process = processes_[i];
     if (process.info.host != host || std::exchange(process.gone, true) || process.finished) continue;
-    if (cause.lost == 0) cause.lost = process.info.id;
-    if (!over) lose(static_cast<int>(i), std::exchange(line, ""), cause, now);
+    ranks.push_back(static_cast<int>(i));
+    if (cause.lost == 0 && leader_.record().rank_of(process.info.id) >= 0) cause.lost = process.info.id;
   }
+  if (!over && cause.lost != 0) change(cause, now).losses.push_back(why);
   GenerationOrders orders = carry_out(leader_.lose_host(host, now), cause, now, now);
   orders.goes_on = !over && !cannot_begin();
+  for (const int rank : ranks) {
+    if (orders.goes_on) count_loss(rank, generation, now);
+  }
   end_if_it_cannot_begin(orders);
   return orders;
 }
 
 GenerationOrders Generations::tick(TimePoint now) {
+  if (next() < now - kLate) {
+    catching_up_ = now + kLate;
+    for (const auto& process : processes_) leader_.hear_from(process.info.id, now);
+  }
+  if (now < catching_up_) return {};
   Cause cause{0, "the ranks have not connected in time"};
   const auto actions = leader_.tick(now);
   const auto kill = std::find_if(actions.begin(), actions.end(), [](const LeaderAction& action) {
@@ -108,23 +143,6 @@ GenerationOrders Generations::tick(TimePoint now) {
 std::string Generations::how(int rank, const Ending& ending) const {
   const std::string& why = processes_[static_cast<std::size_t>(rank)].killed;
   return why.empty() ? ending.how : fmt::format("was ended by hrun: {}", why);
-}
-
-std::vector<int> Generations::lost() const {
-  std::vector<int> ranks;
-  for (const auto& loss : losses_) ranks.push_back(loss.rank);
-  return ranks;
-}
-
-std::string Generations::describe_losses() const {
-  if (losses_.empty()) return "";
-  std::vector<std::string> each;
-  for (const auto& loss : losses_) {
-    each.push_back(fmt::format("rank {} after {:.1f} s (generation {})", loss.rank,
-                               std::chrono::duration<double>(loss.when - start_).count(), loss.generation));
-  }
-  return fmt::format("{} of {} ranks {} lost: {}", losses_.size(), processes_.size(),
-                     losses_.size() == 1 ? "was" : "were", listed(std::move(each), ", "));
 }
 
 std::string Generations::name(int rank) const {
@@ -149,14 +167,10 @@ Generations::Change& Generations::change(const Cause& cause, TimePoint when) {
   return *change_;
 }
 
-/// A rank is gone, or is left out, before the training has ended. `line`: about it; empty: another line
-/// tells.
-void Generations::lose(int rank, const std::string& line, const Cause& cause, TimePoint when) {
+void Generations::count_loss(int rank, std::uint64_t generation, TimePoint when) {
   const Process& process = processes_[static_cast<std::size_t>(rank)];
-  if (process.out && process.out->empty()) return;  // it has left in order
-  losses_.push_back({rank, leader_.record().generation, when});
-  const bool member = leader_.record().rank_of(process.info.id) >= 0;
-  if (member && !line.empty()) change(cause, when).losses.push_back(line);
+  const bool left_in_order = process.out && process.out->empty();
+  if (!left_in_order && !ends_expected_) lost_.add(rank, generation, when);
 }
 
 GenerationOrders Generations::carry_out(const Leader::Actions& actions, Cause cause, TimePoint when,
@@ -225,7 +239,7 @@ void Generations::begin(const elastic::GenerationRecord& record, TimePoint now, 
   const std::string why = losses.empty() ? change_->why : listed(losses, "; ");
   const std::string needs = record.paused ? fmt::format(", as it needs {}", policy_.min_members) : "";
   orders.lines.push_back(fmt::format("{}; the job {} with {} of {} ranks{} (generation {})", why,
-                                     record.paused ? "pauses" : "goes on", count, processes_.size(), needs,
+                                     record.paused ? "pauses" : "goes on", count, policy_.max_members, needs,
                                      record.generation));
 }
 

@@ -9,6 +9,7 @@
 
 #include <hora/config.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -47,6 +48,27 @@ struct GenerationOrders {
   std::optional<End> end{};          ///< the job cannot go on
 };
 
+/// The ranks that an elastic job has lost.
+class LostRanks {
+ public:
+  LostRanks(int of, TimePoint start) : of_(of), start_(start) {}
+  void add(int rank, std::uint64_t generation, TimePoint when);
+  /// In the order in which they were lost.
+  [[nodiscard]] std::vector<int> ranks() const;
+  /// "1 of 4 ranks was lost: rank 2 after 63.2 s (generation 1)"; empty: none was.
+  [[nodiscard]] std::string describe() const;
+
+ private:
+  struct Loss {
+    int rank = 0;
+    std::uint64_t generation = 0;
+    TimePoint when{};
+  };
+  int of_;
+  TimePoint start_;
+  std::vector<Loss> losses_;
+};
+
 /// The part of hrun in the changes of generations of an elastic job (core/elastic/README.md). It asks the
 /// Leader, knows which rank is which member, and adds to the messages the facts that the Leader does not
 /// know. It has no sockets and no clock. Not thread-safe.
@@ -69,19 +91,18 @@ class Generations {
   void stopped(int rank, TimePoint now) { leader_.stop(first_member(rank), now); }
   void resumed(int rank, TimePoint now) { leader_.resume(first_member(rank), now); }
   [[nodiscard]] GenerationOrders tick(TimePoint now);
+  /// hrun has told all ranks to end. Ends are no losses from here on.
+  void expect_ends() { ends_expected_ = true; }
 
-  /// The time of the next `tick`.
-  [[nodiscard]] TimePoint next() const { return leader_.next(); }
+  /// The time of the next `tick`. A `tick` that comes a second late, because hrun stood still itself, takes
+  /// nobody for silent: the next one comes when there was time to hear the messages that wait.
+  [[nodiscard]] TimePoint next() const { return std::max(leader_.next(), catching_up_); }
 
   /// How a rank has ended, for the user: also why, if it was killed because the Leader asked for it.
   [[nodiscard]] std::string how(int rank, const Ending& ending) const;
   /// The last generation; 0: there was none.
   [[nodiscard]] std::uint64_t generation() const { return begun_; }
-  /// The ranks that the job has lost, in order.
-  [[nodiscard]] std::vector<int> lost() const;
-  /// The same in words, and when: "1 of 4 ranks was lost: rank 2 after 63.2 s (generation 1)".
-  /// Empty: none.
-  [[nodiscard]] std::string describe_losses() const;
+  [[nodiscard]] const LostRanks& lost() const { return lost_; }
 
  private:
   struct Process {
@@ -92,11 +113,6 @@ class Generations {
     bool gone = false;                 ///< it has ended, or its host is lost
     std::optional<std::string> out{};  ///< it was told to leave, and why; empty: it had asked for that
     std::string killed{};              ///< why it was killed; empty: it was not
-  };
-  struct Loss {
-    int rank = 0;
-    std::uint64_t generation = 0;
-    TimePoint when{};
   };
   /// The reason why members are told to stop.
   struct Cause {
@@ -117,7 +133,7 @@ class Generations {
   [[nodiscard]] std::string name_in_generation(int rank) const;
   [[nodiscard]] Cause cause_of(int rank, const elastic::MemberMessage& message) const;
   Change& change(const Cause& cause, TimePoint when);
-  void lose(int rank, const std::string& line, const Cause& cause, TimePoint when);
+  void count_loss(int rank, std::uint64_t generation, TimePoint when);
   GenerationOrders carry_out(const elastic::Leader::Actions& actions, Cause cause, TimePoint when,
                              TimePoint now);
   void send(const elastic::LeaderAction& action, const Cause& cause, GenerationOrders& orders);
@@ -130,11 +146,12 @@ class Generations {
 
   const elastic::ElasticPolicy policy_;
   const GenerationFacts facts_;
-  const TimePoint start_;
   elastic::Leader leader_;
   std::vector<Process> processes_;  // by rank
-  std::vector<Loss> losses_;
+  LostRanks lost_;
   std::optional<Change> change_;
+  TimePoint catching_up_{};  // until then no silence counts
+  bool ends_expected_ = false;
   std::uint64_t begun_ = 0;  // the last generation of which there was a record
   Secret secret_{};          // of this generation
   std::string coordinator_;  // likewise

@@ -128,19 +128,21 @@ Generations generations_of(const Options& options, const JobHosts& hosts, const 
   return {options.shares, elastic_policy_of(options), facts, Clock::now()};
 }
 
+TimePoint next_tick(const std::optional<Generations>& generations) {
+  return generations ? generations->next() : TimePoint::max();
+}
+
 void print(const GenerationOrders& orders, JobLog& log) {
   for (const auto& line : orders.lines) log.print(fmt::format("hrun: {}\n", line));
   for (const auto& detail : orders.details) log.say(detail);
 }
 
-void print_losses(const Generations& generations, JobLog& log) {
-  const std::string losses = generations.describe_losses();
-  if (!losses.empty()) log.print(fmt::format("hrun: {}\n", losses));
-}
-
-void note(const Generations& generations, JobSummary& summary) {
+/// Notes the ranks that an elastic job has lost, and says so unless the job has failed.
+void conclude(const Generations& generations, bool failed, JobSummary& summary, JobLog& log) {
   summary.generation = generations.generation();
-  for (const int rank : generations.lost()) summary.ranks[static_cast<std::size_t>(rank)].lost = true;
+  for (const int rank : generations.lost().ranks()) summary.ranks[static_cast<std::size_t>(rank)].lost = true;
+  const std::string losses = generations.lost().describe();
+  if (!failed && !losses.empty()) log.print(fmt::format("hrun: {}\n", losses));
 }
 
 /// Explains a decision to the user. `signal`: by which hrun was told to end.
@@ -234,8 +236,13 @@ class Job {
 
   void happens(const JobEvent& event) {
     const JobAction action = decide(event);
-    if (action.kind == JobAction::Kind::end) hosts_.send(action.signal);
+    if (action.kind == JobAction::Kind::end) end_ranks(action.signal);
     if (action.kind == JobAction::Kind::give_up) relay_.abandon();
+  }
+
+  void end_ranks(EndSignal signal) {
+    if (generations_) generations_->expect_ends();
+    hosts_.send(signal);
   }
 
   /// Begins all phases for which it is time. Returns the exit code for hrun after the last one.
@@ -288,9 +295,8 @@ class Job {
   }
 
   void report() {
-    if (generations_) note(*generations_, summary_);
     log_.print(final_report(end(), summary_));
-    if (generations_ && !state_.cause.known()) print_losses(*generations_, log_);
+    if (generations_) conclude(*generations_, state_.cause.known(), summary_, log_);
   }
 
   [[nodiscard]] JobEnd end() const { return {state_, end_reports_, relay_, input_, log_}; }
@@ -304,8 +310,7 @@ class Job {
     input_.watch(events);
     hosts_.watch(events);
     TimePoint next = std::min({state_.deadline, reader_deadline_.next(), status_service_->next(),
-                               relay_.next(), input_.next(), hosts_.next()});
-    if (generations_) next = std::min(next, generations_->next());
+                               relay_.next(), input_.next(), hosts_.next(), next_tick(generations_)});
     if (relay_.ready()) next = TimePoint::min();
     ::poll(events.data(), events.size(), milliseconds_until(next));
     pass_output();

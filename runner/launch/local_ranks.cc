@@ -29,10 +29,9 @@
 namespace hora::hrun {
 namespace {
 
-constexpr int kMostUnasked = 64;     // answers, of a rank that has not been asked
-constexpr int kAnswersToOne = 2;     // question
-constexpr std::size_t kAtOnce = 16;  // answers that are read before others get their turn
-constexpr int kMostHeld = 4096;      // messages that a socket can hold, and more
+constexpr int kMostUnasked = 64;  // answers, of a rank that has not been asked
+constexpr int kAnswersToOne = 2;  // question
+constexpr int kMostHeld = 4096;   // messages that a socket can hold, and more
 
 /// A pipe that holds the secret, to be read once.
 Descriptor secret_pipe(const Secret& secret) {
@@ -261,6 +260,7 @@ class LocalRanks final : public HostRanks {
       }
       for (int i = 0; i < kMostHeld && take_message(event.index); ++i) {
       }
+      if (found->member.broken()) event.ending.how = "was ended by hrun: " + found->member.trouble();
       found->member.close();
       // Processes that were told to end have time for it, also without a leader. Else they are what an ended
       // rank left behind.
@@ -352,7 +352,9 @@ class LocalRanks final : public HostRanks {
   }
 
   void take_answers() {
-    std::array<epoll_event, kAtOnce> ready{};
+    std::vector<epoll_event> ready(2 *
+                                   ranks_.size());  // of each line one message, so that others get their turn
+    if (ready.empty()) return;
     const int count = ::epoll_wait(answers_.fd(), ready.data(), static_cast<int>(ready.size()), 0);
     for (int i = 0; i < count; ++i) {
       const int number = static_cast<int>(ready[static_cast<std::size_t>(i)].data.u32);

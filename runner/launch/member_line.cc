@@ -20,7 +20,7 @@ void MemberLine::send(const elastic::LeaderMessage& message) {
   if (!is_open() || !heard_) return;
   queue_.push_back(elastic::encode(message));
   flush();
-  if (queue_.size() > kMostQueued) break_off();
+  if (queue_.size() > kMostQueued) break_off("it reads no messages of hrun");
 }
 
 void MemberLine::flush() {
@@ -28,7 +28,7 @@ void MemberLine::flush() {
     const Bytes& next = queue_.front();
     if (::send(fd(), next.data(), next.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
       if (errno == EAGAIN || errno == EINTR) return;
-      if (errno == EMSGSIZE) return break_off();
+      if (errno == EMSGSIZE) return break_off("a message is too long for its socket");
       heard_ = false;  // messages that it sent before are still to be received
       return queue_.clear();
     }
@@ -47,7 +47,7 @@ std::optional<elastic::MemberMessage> MemberLine::receive(std::span<std::byte> s
   try {
     return elastic::decode_member_message(space.first(static_cast<std::size_t>(got)));
   } catch (const Error&) {
-    break_off();
+    break_off("it has sent bytes that are no message");
     return std::nullopt;
   }
 }
@@ -61,9 +61,9 @@ void MemberLine::watch(std::vector<pollfd>& events) const {
   if (!queue_.empty()) events.push_back({fd(), POLLOUT, 0});
 }
 
-void MemberLine::break_off() {
+void MemberLine::break_off(const char* why) {
   close();
-  broken_ = true;
+  trouble_ = why;
 }
 
 }  // namespace hora::hrun

@@ -10,6 +10,8 @@
 #include <deque>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 struct pollfd;
@@ -35,7 +37,9 @@ class MemberLine {
   [[nodiscard]] int fd() const { return socket_.fd(); }
   /// Whether the line was closed because of this process: it sent bytes that are no message, or it has left
   /// kMostQueued messages unread. Such a process must be ended.
-  [[nodiscard]] bool broken() const { return broken_; }
+  [[nodiscard]] bool broken() const { return !trouble_.empty(); }
+  /// Why, for the user.
+  [[nodiscard]] const std::string& trouble() const { return trouble_; }
 
   /// Sends the message, or queues it. A process that has closed its end gets nothing.
   void send(const elastic::LeaderMessage& message);
@@ -51,12 +55,12 @@ class MemberLine {
   static constexpr std::size_t kMostQueued = 256;
 
  private:
-  void break_off();
+  void break_off(const char* why);
 
   Descriptor socket_;
   std::deque<Bytes> queue_;
   bool heard_ = true;  // the process has not closed its end
-  bool broken_ = false;
+  std::string trouble_;
 };
 
 }  // namespace hora::hrun

@@ -95,7 +95,9 @@ class RemoteRanks final : public HostRanks {
       case Word::ended: take_ended(decode_ended(message.body, ranks()), now); return;
       case Word::stopped: take_stopped(decode_stopped(message.body, ranks()), now); return;
       case Word::answer: take_answer(decode_rank_reply(message.body, ranks())); return;
-      case Word::member_message: take_message(decode_from_member(message.body, ranks())); return;
+      case Word::member_message:
+        if (!plan_.elastic) throw Error(Code::internal, "a message of a member, of a job that has none");
+        return take_message(decode_from_member(message.body, ranks()));
       case Word::over: state_ = State::over; return;
       case Word::output: take_output(decode_piece(message.body, ranks())); return;
       case Word::input_taken: input_window_ += decode_window(message.body, input_window_); return;

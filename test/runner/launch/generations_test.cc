@@ -90,6 +90,12 @@ class ElasticRanks {
     frozen_.insert(rank);
     generations_.stopped(rank, now_);
   }
+  void silence(int rank) { frozen_.insert(rank); }
+  /// Time passes, and hrun does nothing.
+  void stand_still(milliseconds time) {
+    now_ += time;
+    take(generations_.tick(now_));
+  }
   /// Time passes; all ranks that can give signs of life.
   void pass(milliseconds time) {
     const TimePoint until = now_ + time;
@@ -116,7 +122,8 @@ class ElasticRanks {
     return ranks;
   }
   [[nodiscard]] Member::Phase phase(int rank) const { return members_.at(rank).phase(); }
-  [[nodiscard]] std::string losses() const { return generations_.describe_losses(); }
+  [[nodiscard]] std::string losses() const { return generations_.lost().describe(); }
+  void expect_ends() { generations_.expect_ends(); }
   [[nodiscard]] const Generations& generations() const { return generations_; }
 
   std::vector<std::string> lines;
@@ -248,7 +255,7 @@ TEST(Generations, TellMembersTheRanksOfTheirGenerationAndTheUserThoseOfTheStart)
   EXPECT_EQ(job.heard(3, Said::stop).back().why, "rank 1 (pid 102) was killed by signal 9 (Killed)");
   EXPECT_EQ(job.losses(),
             "2 of 4 ranks were lost: rank 0 after 0.0 s (generation 1), rank 2 after 1.5 s (generation 2)");
-  EXPECT_THAT(job.generations().lost(), ElementsAre(0, 2));
+  EXPECT_THAT(job.generations().lost().ranks(), ElementsAre(0, 2));
   EXPECT_EQ(job.generations().generation(), 3u);
 }
 
@@ -268,6 +275,18 @@ TEST(Generations, EndARankThatIsStopped) {
               ElementsAre("rank 1 (pid 101) was ended by hrun: it is stopped; the job goes on with 3 "
                           "of 4 ranks (generation 2)"));
   EXPECT_THAT(job.members_of_record(3), ElementsAre(0, 2, 3));
+}
+
+TEST(Generations, EndARankThatIsSilentButNotIfHrunStoodStillItself) {
+  ElasticRanks job;
+  job.all_join();
+  job.stand_still(milliseconds(60'000));
+  EXPECT_THAT(job.kills, IsEmpty());
+  job.silence(2);
+  job.pass(milliseconds(5000));
+  EXPECT_THAT(job.kills, ElementsAre(2));
+  EXPECT_EQ(job.heard(0, Said::stop).back().why,
+            "rank 2 (pid 102) was ended by hrun: it gives no sign of life");
 }
 
 TEST(Generations, TellThatAConnectionIsLost) {
@@ -326,6 +345,22 @@ TEST(Generations, DoNotBeginWithoutARankThatEndedBefore) {
   for (const int rank : {0, 1, 2}) joined.join(rank);
   EXPECT_FALSE(joined.end(1)) << "it had joined";
   EXPECT_THAT(joined.ends, SizeIs(1));
+}
+
+TEST(Generations, HaveLostNobodyWhereAProgramDoesNotUseThem) {
+  ElasticRanks job;
+  for (int rank = 0; rank < ElasticRanks::kRanks; ++rank) EXPECT_FALSE(job.end(rank, kGood));
+  EXPECT_THAT(job.ends, IsEmpty());
+  EXPECT_EQ(job.losses(), "");
+}
+
+TEST(Generations, HaveLostNobodyWhomHrunHasToldToEnd) {
+  ElasticRanks job;
+  job.all_join();
+  job.end(3);
+  job.expect_ends();
+  job.end(2);
+  EXPECT_EQ(job.losses(), "1 of 4 ranks was lost: rank 3 after 0.0 s (generation 1)");
 }
 
 TEST(Generations, CannotBeginWhereAllRanksHaveGoneBeforeTheFirstStep) {

@@ -313,8 +313,10 @@ TEST(LocalRanks, TellAllMessagesBeforeTheirEnd) {
 }
 
 TEST(LocalRanks, AreKilledIfTheyTellNonsenseOrReadNothing) {
-  for (const char* script : {"printf '\\377' >&$HORA_MEMBER_FD; sleep 1000", "sleep 1000"}) {
-    EXPECT_TRUE(in_own_process([&] {
+  for (const auto& [script, why] :
+       {std::pair("printf '\\377' >&$HORA_MEMBER_FD; sleep 1000", "it has sent bytes that are no message"),
+        std::pair("sleep 1000", "it reads no messages of hrun")}) {
+    EXPECT_TRUE(in_own_process([&, script = script, why = why] {
       Drive drive([&] { return make_local_ranks(elastic_shell(1, script)); });
       HostRanks& ranks = drive.ranks();
       ranks.start({});
@@ -323,6 +325,7 @@ TEST(LocalRanks, AreKilledIfTheyTellNonsenseOrReadNothing) {
       }
       drive.until(HostRanks::State::over);
       EXPECT_EQ(drive.events.back().ending.signal, SIGKILL);
+      EXPECT_EQ(drive.events.back().ending.how, std::string("was ended by hrun: ") + why);
     }));
   }
 }
