@@ -96,6 +96,12 @@ output
   --no-prefix                print what ranks write byte for byte, without [rank] before lines
   --verbose                  say what is done
 
+when ranks are lost
+  --min-np N                 an elastic job: it goes on when ranks die or are stopped, as long as N are left;
+                             with fewer it pauses. Lost ranks are not replaced in this version. Output and
+                             lines of hrun keep the numbers that ranks have at the start; also --min-num-proc
+  --elastic-timeout SECONDS  how long it may pause; then it ends with exit code 75 (default: 600)
+
 when to end
   --grace SECONDS            how long ranks have to end after one failed, after INT and after TERM; and how
                              long a reader of the output may stand still once they have ended (default: 5)
@@ -133,7 +139,8 @@ about
 
 The exit code is that of the first rank that failed (128 + signal if it was killed), 0 if none did; 255 if a
 host was lost, 124 after --timeout, 1 if ranks could not be started or what they wrote could not be written,
-2 if the command line is wrong.
+2 if the command line is wrong. That of an elastic job is 0 if all ranks that are left end well, 74 if no rank
+is left that has the state of the training, and 75 if it paused for too long.
 )";
 
 /// hrun's own flags as CLI11 reads them; those that take a value.
@@ -157,6 +164,9 @@ constexpr std::array kTakeValues{"-n",
                                  "--stdin",
                                  "--output-filename",
                                  "--timeline-filename",
+                                 "--min-np",
+                                 "--min-num-proc",
+                                 "--elastic-timeout",
                                  "--grace",
                                  "--timeout",
                                  "--bind-to",
@@ -195,7 +205,7 @@ bool take_horovod_flag(const std::vector<std::string>& arguments, std::size_t& i
   const auto equals = word.find('=');
   if (is_elastic_flag(word.substr(0, equals))) {
     refuse(
-        fmt::format("{}: a job keeps the ranks that it starts with (-np) in this version, so this flag of "
+        fmt::format("{}: no rank is added or replaced while a job runs in this version, so this flag of "
                     "Horovod's cannot be served; leave it out",
                     word.substr(0, equals)));
   }
@@ -265,6 +275,8 @@ struct Raw {
   bool oversubscribe = false;
   bool mark_cycles = false;
   bool verbose = false;
+  std::optional<int> min_ranks;
+  std::optional<double> elastic_timeout;
   double grace = 5;
   double timeout = 0;
   bool horovod = false;
@@ -323,6 +335,8 @@ void declare(CLI::App& app, Raw& raw) {
   app.add_flag("--timeline-mark-cycles,!--no-timeline-mark-cycles", raw.mark_cycles);
   app.add_flag("--no-prefix", raw.no_prefix);
   app.add_flag("--verbose", raw.verbose);
+  app.add_option("--min-np,--min-num-proc", raw.min_ranks)->check(number_from(1, 1 << 16, "ranks"), "");
+  app.add_option("--elastic-timeout", raw.elastic_timeout)->check(number_from(0.001, 1e7, "seconds"), "");
   app.add_option("--grace", raw.grace)->check(number_from(0.0, 1e6, "seconds"), "");
   app.add_option("--timeout", raw.timeout)->check(number_from(0.001, 1e7, "seconds"), "");
   app.add_flag("--preflight", raw.preflight);
@@ -530,6 +544,28 @@ void choose_timeline(const Raw& raw, Options& options) {
   add_variable(options, "HORA_TIMELINE_MARK_CYCLES", raw.mark_cycles ? "1" : "0");
 }
 
+void choose_elastic(const Raw& raw, Options& options) {
+  if (!raw.min_ranks) {
+    if (raw.elastic_timeout) refuse("--elastic-timeout needs --min-np N");
+    return;
+  }
+  if (raw.launcher == "mpi")
+    refuse("--min-np: elastic jobs need hrun to start the ranks: --launcher ssh or slurm");
+  if (*raw.min_ranks > options.ranks)
+    refuse(fmt::format("--min-np {}: the job has {} rank{} (-np); choose at most as many", *raw.min_ranks,
+                       options.ranks, options.ranks == 1 ? "" : "s"));
+  const auto chosen = std::find_if(options.environment.begin(), options.environment.end(),
+                                   [](const auto& pair) { return pair.first == "HORA_CPU_OPERATIONS"; });
+  const auto operations =
+      chosen != options.environment.end() ? chosen->second : variable("HORA_CPU_OPERATIONS").value_or("");
+  if (operations == "mpi")
+    refuse(
+        "--min-np: MPI ends all ranks when one is lost, so an elastic job cannot use it: set "
+        "HORA_CPU_OPERATIONS to auto, or leave --min-np out");
+  options.min_ranks = raw.min_ranks;
+  if (raw.elastic_timeout) options.elastic_timeout = seconds(*raw.elastic_timeout);
+}
+
 /// Makes a job of it that measures: one rank on each host.
 void measure_instead(Options& options, const std::vector<std::string>& command) {
   if (!command.empty()) refuse(fmt::format("--preflight starts no program; leave out '{}'", command.front()));
@@ -538,6 +574,7 @@ void measure_instead(Options& options, const std::vector<std::string>& command) 
   for (auto& host : options.hosts) host.slots = 1;
   options.shares = place(options.hosts, options.ranks, false);
   options.prefix = false;
+  options.min_ranks.reset();
 }
 
 void choose_program(const Raw& raw, const std::vector<std::string>& command, Options& options) {
@@ -675,6 +712,7 @@ Options understand(Raw raw, const HorovodSettings& file, const Words& words) {
   choose_start_timeout(raw, options);
   choose_network(raw, options);
   choose_as_horovod_does(file, words.horovods, raw.horovod, options);
+  choose_elastic(raw, options);
   options.bind_to = parse_bind_to(raw.bind_to);
   options.report_bindings = raw.report_bindings;
   options.prefix = !raw.no_prefix;

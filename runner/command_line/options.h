@@ -18,6 +18,8 @@ namespace hora::hrun {
 /// The settings of the command line of hrun. A value.
 struct Options {
   int ranks = 0;                                                 ///< -np, else all slots
+  std::optional<int> min_ranks;                                  ///< --min-np: the job is elastic
+  std::chrono::milliseconds elastic_timeout{600'000};            ///< for a job with fewer ranks than that
   std::vector<HostSlots> hosts;                                  ///< -H or --hostfile, else this machine
   std::vector<HostShare> shares;                                 ///< which ranks are on which host
   std::vector<RemoteHost> remote_hosts;                          ///< to those hosts that are not this machine

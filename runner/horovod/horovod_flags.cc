@@ -54,13 +54,10 @@ constexpr std::array kFlags{
     HorovodFlag{"--gloo-timeout-seconds", "gloo-timeout-seconds"},
 };
 
-/// Of jobs whose membership changes.
-constexpr std::array kElastic{"--min-np",
-                              "--min-num-proc",
-                              "--max-np",
+/// Of jobs that get new ranks while they run.
+constexpr std::array kElastic{"--max-np",
                               "--max-num-proc",
                               "--slots-per-host",
-                              "--elastic-timeout",
                               "--reset-limit",
                               "--blacklist-cooldown-range",
                               "--host-discovery-script"};

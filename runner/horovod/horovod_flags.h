@@ -24,7 +24,7 @@ struct HorovodFlag {
 /// The flag of that name, if it is one of them.
 [[nodiscard]] std::optional<HorovodFlag> find_horovod_flag(const std::string& flag);
 
-/// Whether it is one of Horovod's for jobs whose membership changes, which Hora does not have.
+/// Whether it is one of Horovod's for jobs that get new ranks while they run, which Hora does not have.
 [[nodiscard]] bool is_elastic_flag(const std::string& flag);
 
 /// The variables for ranks that settings stand for: {"HORA_MISSING_WARNING", "0"}. Throws

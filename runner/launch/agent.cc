@@ -103,6 +103,16 @@ class Agent {
       case Word::kill:
         if (ranks_) ranks_->kill();
         return;
+      case Word::kill_one: {
+        const int index = decode_index(message.body, count);
+        ranks_->kill_one(index);
+        return;
+      }
+      case Word::leader_message: {
+        const ToMember to = decode_to_member(message.body, count);
+        ranks_->send(to.index, to.message);
+        return;
+      }
       case Word::news:
         if (ranks_) ranks_->tell(decode_rank_end(message.body));
         return;
@@ -209,6 +219,9 @@ class Agent {
         return;
       case RankEvent::Kind::answered:
         channel_.send(Word::answer, encode(RankReply{event.index, event.answer}));
+        return;
+      case RankEvent::Kind::told:
+        channel_.send(Word::member_message, encode(FromMember{event.index, event.message}));
         return;
       case RankEvent::Kind::ended:
         channel_.send(Word::ended, encode(Ended{event.index, event.ending.exit_code, event.ending.how,

@@ -133,6 +133,39 @@ RankReply decode_rank_reply(std::span<const std::byte> bytes, int ranks) {
   return {index, decode_reply(in.raw(in.left()))};
 }
 
+Bytes encode(const ToMember& message) {
+  Writer out;
+  out.u64(static_cast<std::uint64_t>(message.index)).raw(elastic::encode(message.message));
+  return out.take();
+}
+
+ToMember decode_to_member(std::span<const std::byte> bytes, int ranks) {
+  Reader in(bytes);
+  const int index = take_index(in, ranks);
+  return {index, elastic::decode_leader_message(in.raw(in.left()))};
+}
+
+Bytes encode(const FromMember& message) {
+  Writer out;
+  out.u64(static_cast<std::uint64_t>(message.index)).raw(elastic::encode(message.message));
+  return out.take();
+}
+
+FromMember decode_from_member(std::span<const std::byte> bytes, int ranks) {
+  Reader in(bytes);
+  const int index = take_index(in, ranks);
+  return {index, elastic::decode_member_message(in.raw(in.left()))};
+}
+
+Bytes encode_index(int index) { return encode_number(static_cast<std::uint64_t>(index)); }
+
+int decode_index(std::span<const std::byte> bytes, int ranks) {
+  Reader in(bytes);
+  const int index = take_index(in, ranks);
+  in.finish();
+  return index;
+}
+
 Bytes encode(const OutputPiece& piece) {
   Writer out;
   out.u64(static_cast<std::uint64_t>(piece.stream)).raw(bytes_of(piece.bytes));

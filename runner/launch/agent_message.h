@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/elastic/message.h"
 #include "core/launcher/question.h"
 #include "runner/streams/terminal.h"
 
@@ -26,6 +27,7 @@ namespace hora::hrun {
 //   over                 agent   all ranks of the host have ended
 //   interrupt, terminate, kill
 //                        hrun    end the ranks, in this way
+//   kill_one             hrun    kill one of them
 //   output               agent   bytes of a rank's stdout or stderr; without bytes: its end
 //   taken                hrun    so many bytes of an output have been passed on
 //   input                hrun    bytes for the ranks that read hrun's input; without bytes: its end
@@ -34,6 +36,8 @@ namespace hora::hrun {
 //   news                 hrun    how a rank of any host has ended (core/launcher/news.h)
 //   question             hrun    to all ranks of the host (core/launcher/question.h)
 //   answer               agent   the answer of one of them
+//   leader_message       hrun    to one rank of an elastic job (core/elastic/message.h)
+//   member_message       agent   of one of them
 //   ping                 hrun    every second
 //   pong                 agent   the answer to it
 //
@@ -63,8 +67,11 @@ enum class Word : std::uint8_t {
   answer,
   interrupt,
   window,
+  kill_one,
+  leader_message,
+  member_message,
 };
-inline constexpr int kWords = 21;
+inline constexpr int kWords = 24;
 
 inline constexpr std::string_view kGreeting = "hora-agent";
 inline constexpr std::size_t kWindow = 256 * 1024;
@@ -119,6 +126,16 @@ struct RankReply {
   int index = 0;
   Reply answer;
 };
+/// The content of `leader_message`, and to which rank.
+struct ToMember {
+  int index = 0;
+  elastic::LeaderMessage message;
+};
+/// The content of `member_message`, and from which rank.
+struct FromMember {
+  int index = 0;
+  elastic::MemberMessage message;
+};
 /// The content of `output`. Stream 2 i is the stdout of the rank with index i on its host; 2 i + 1, its
 /// stderr.
 struct OutputPiece {
@@ -144,6 +161,13 @@ struct Pong {
 [[nodiscard]] Stopped decode_stopped(std::span<const std::byte> bytes, int ranks);
 [[nodiscard]] Bytes encode(const RankReply& answer);
 [[nodiscard]] RankReply decode_rank_reply(std::span<const std::byte> bytes, int ranks);
+[[nodiscard]] Bytes encode(const ToMember& message);
+[[nodiscard]] ToMember decode_to_member(std::span<const std::byte> bytes, int ranks);
+[[nodiscard]] Bytes encode(const FromMember& message);
+[[nodiscard]] FromMember decode_from_member(std::span<const std::byte> bytes, int ranks);
+/// The content of `kill_one`.
+[[nodiscard]] Bytes encode_index(int index);
+[[nodiscard]] int decode_index(std::span<const std::byte> bytes, int ranks);
 [[nodiscard]] Bytes encode(const OutputPiece& piece);
 [[nodiscard]] OutputPiece decode_piece(std::span<const std::byte> bytes, int ranks);
 [[nodiscard]] Bytes encode(const Taken& taken);

@@ -17,10 +17,10 @@
 namespace hora::hrun {
 namespace {
 
-constexpr std::array<const char*, 13> kOwned{
+constexpr std::array<const char*, 15> kOwned{
     "HORA_RANK",        "HORA_SIZE",        "HORA_LOCAL_RANK",     "HORA_LOCAL_SIZE", "HORA_CROSS_RANK",
     "HORA_CROSS_SIZE",  "HORA_COORDINATOR", "HORA_COORDINATOR_FD", "HORA_SECRET_FD",  "HORA_NEWS_FD",
-    "HORA_QUESTION_FD", "HORA_TERMINAL",    "HORA_STDERR"};
+    "HORA_QUESTION_FD", "HORA_MEMBER_FD",   "HORA_MEMBER_ID",      "HORA_TERMINAL",   "HORA_STDERR"};
 
 constexpr std::array<const char*, 6> kHorovods{"HOROVOD_RANK",       "HOROVOD_SIZE",
                                                "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
@@ -212,8 +212,12 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& job,
   if (facts.coordinator_fd >= 0)
     result.push_back(fmt::format("HORA_COORDINATOR_FD={}", facts.coordinator_fd));
   result.push_back(fmt::format("HORA_SECRET_FD={}", facts.secret_fd));
-  result.push_back(fmt::format("HORA_NEWS_FD={}", facts.news_fd));
+  if (facts.news_fd >= 0) result.push_back(fmt::format("HORA_NEWS_FD={}", facts.news_fd));
   result.push_back(fmt::format("HORA_QUESTION_FD={}", facts.question_fd));
+  if (facts.member_fd >= 0) {
+    result.push_back(fmt::format("HORA_MEMBER_FD={}", facts.member_fd));
+    result.push_back(fmt::format("HORA_MEMBER_ID={}", first_member(placement.rank)));
+  }
   if (facts.terminal) result.emplace_back("HORA_TERMINAL=1");
   tell_as_torchrun_does(result, facts);
   if (!horovod_folder.empty()) speak_horovod(result, horovod_folder, facts);

@@ -23,8 +23,9 @@ struct RankFacts {
   std::string coordinator;  ///< HORA_COORDINATOR
   int coordinator_fd = -1;  ///< rank 0: the socket that listens there; else -1
   int secret_fd = -1;
-  int news_fd = -1;                          ///< HORA_NEWS_FD: see core/launcher/news.h
+  int news_fd = -1;                          ///< HORA_NEWS_FD: see core/launcher/news.h; -1: none
   int question_fd = -1;                      ///< HORA_QUESTION_FD: see core/launcher/question.h
+  int member_fd = -1;                        ///< HORA_MEMBER_FD of an elastic job: see MemberLine; else -1
   std::string master_address = "127.0.0.1";  ///< for torch.distributed, where the user set none
   int master_port = 0;
   int threads = 1;        ///< for OMP_NUM_THREADS, where the user set none

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/base/clock.h"
+#include "core/elastic/message.h"
 #include "core/launcher/news.h"
 #include "core/launcher/question.h"
 #include "runner/launch/plan.h"
@@ -19,12 +20,13 @@ namespace hora::hrun {
 
 /// An event of a rank, or of its whole host. A value.
 struct RankEvent {
-  enum class Kind { started, stopped, resumed, answered, ended, host_lost };
+  enum class Kind { started, stopped, resumed, answered, told, ended, host_lost };
   Kind kind = Kind::started;
-  int index = 0;     ///< of the rank on its host
-  int pid = 0;       ///< started
-  Reply answer{};    ///< answered
-  Ending ending;     ///< ended, stopped: how; host_lost: why
+  int index = 0;                     ///< of the rank on its host
+  int pid = 0;                       ///< started
+  Reply answer{};                    ///< answered
+  elastic::MemberMessage message{};  ///< told: by a process of an elastic job
+  Ending ending;                     ///< ended, stopped: how; host_lost: why
   TimePoint when{};  ///< ended, stopped: when that was noticed on its host; host_lost: when it last was well
 };
 
@@ -54,12 +56,17 @@ class HostRanks {
   virtual void interrupt() = 0;
   virtual void terminate() = 0;
   virtual void kill() = 0;
+  /// Kills one rank, once it was started, and the processes that it has started.
+  virtual void kill_one(int index) = 0;
 
   /// Tells the ranks that are here how one of the job has ended; a rank that does not listen misses it.
   virtual void tell(const RankEnd& end) = 0;
 
   /// Asks the ranks that are here; what they answer, if they do, are events.
   virtual void ask(const Question& question) = 0;
+
+  /// Sends a message to a rank of an elastic job, once it was started; see MemberLine.
+  virtual void send(int index, const elastic::LeaderMessage& message) = 0;
 
   /// How many bytes the ranks here take now of what hrun reads; 0 as well where none reads any more.
   [[nodiscard]] virtual std::size_t room() const = 0;

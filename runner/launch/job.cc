@@ -2,6 +2,7 @@
 #include "runner/launch/job.h"
 
 #include "core/join/job_id.h"
+#include "runner/launch/generations.h"
 #include "runner/launch/job_hosts.h"
 #include "runner/launch/signals.h"
 #include "runner/launch/what_next.h"
@@ -30,6 +31,7 @@ namespace hora::hrun {
 namespace {
 
 constexpr int kSummaryLost = 1;
+constexpr std::chrono::seconds kElasticSilence{5};  // as of HORA_HEARTBEAT_TIMEOUT
 
 std::vector<int> signals_to_watch(const Options& options) {
   std::vector<int> signals = StandardInput::signals();
@@ -42,6 +44,15 @@ JobPolicy policy_of(const Options& options) {
   JobPolicy policy;
   policy.grace = options.grace;
   if (options.timeout) policy.timeout_at = Clock::now() + *options.timeout;
+  return policy;
+}
+
+elastic::ElasticPolicy elastic_policy_of(const Options& options) {
+  elastic::ElasticPolicy policy;
+  policy.min_members = *options.min_ranks;
+  policy.max_members = policy.first_members = options.ranks;
+  policy.silence = kElasticSilence;
+  policy.pause_timeout = options.elastic_timeout;
   return policy;
 }
 
@@ -77,11 +88,69 @@ std::string describe_bindings(const JobHost& host, const std::string& on, bool i
   return text;
 }
 
+void print_bindings(JobHosts& hosts, const Options& options, JobLog& log) {
+  const bool in_full = options.report_bindings || options.verbose;
+  for (int host = 0; host < hosts.size(); ++host)
+    log.print(describe_bindings(hosts.at(host), log.on(host), in_full));
+}
+
+/// A job runs also where nobody can ask how it is, unless that was asked for.
+void open_service(StatusService& service, const std::string& id, const Options& options, JobLog& log) {
+  if (options.metrics) {
+    service.open(*options.metrics);
+    log.say(fmt::format("metrics are at {}", service.metrics_address()));
+  }
+  try {
+    service.open(open_job_socket(id));
+    log.say(fmt::format("this is job {}", id));
+  } catch (const Error& error) {
+    log.print(fmt::format("hrun: hrun status will not find this job: {}\n", error.what()));
+  }
+}
+
+/// Completes the summary, and writes it where the user wants it in a file, beside what the ranks wrote.
+/// Returns the exit code for hrun.
+int summarise(JobSummary& summary, const JobEnd& end, int exit_code, const Options& options, JobLog& log) {
+  if (options.output_directory.empty() || !end.state.started) return exit_code;
+  complete(summary, end, exit_code);
+  try {
+    write_summary(summary, options.output_directory);
+  } catch (const Error& error) {
+    log.print(fmt::format("hrun: {}\n", error.what()));
+    return exit_code == 0 ? kSummaryLost : exit_code;
+  }
+  return exit_code;
+}
+
+Generations generations_of(const Options& options, const JobHosts& hosts, const JobLog& log) {
+  const GenerationFacts facts{[&](int rank) { return log.process(rank); },
+                              [&](int host, int port) { return hosts.coordinator(host, port); }, new_secret};
+  return {options.shares, elastic_policy_of(options), facts, Clock::now()};
+}
+
+TimePoint next_tick(const std::optional<Generations>& generations) {
+  return generations ? generations->next() : TimePoint::max();
+}
+
+void print(const GenerationOrders& orders, JobLog& log) {
+  for (const auto& line : orders.lines) log.print(fmt::format("hrun: {}\n", line));
+  for (const auto& detail : orders.details) log.say(detail);
+}
+
+/// Notes the ranks that an elastic job has lost, and says so unless the job has failed.
+void conclude(const Generations& generations, bool failed, JobSummary& summary, JobLog& log) {
+  summary.generation = generations.generation();
+  for (const int rank : generations.lost().ranks()) summary.ranks[static_cast<std::size_t>(rank)].lost = true;
+  const std::string losses = generations.lost().describe();
+  if (!failed && !losses.empty()) log.print(fmt::format("hrun: {}\n", losses));
+}
+
 /// Explains a decision to the user. `signal`: by which hrun was told to end.
 void explain(JobAction::Reason reason, int signal, const Options& options, JobLog& log) {
   using Reason = JobAction::Reason;
   switch (reason) {
-    case Reason::none: return;
+    case Reason::none:
+    case Reason::cannot_go_on: return;  // Generations has said why
     case Reason::first_failure:
       return log.say(fmt::format("the others have {} s to end by themselves", seconds(options.grace)));
     case Reason::standstill:
@@ -132,14 +201,17 @@ class Job {
 
   int run() {
     const HostPlan plan = plan_of(options_);
-    open_status_service(job_id(plan.secret));
+    const std::string id = job_id(plan.secret);
+    status_service_.emplace(
+        id, summary_, [this](const Question& question) { hosts_.ask(question); }, Clock::now());
+    open_service(*status_service_, id, options_, log_);
     hosts_.prepare(plan, options_, input_);
     std::optional<int> status = next_phases();
     while (!status) {
       turn();
       status = next_phases();
     }
-    return summarise(*status);
+    return summarise(summary_, end(), *status, options_, log_);
   }
 
  private:
@@ -164,8 +236,13 @@ class Job {
 
   void happens(const JobEvent& event) {
     const JobAction action = decide(event);
-    if (action.kind == JobAction::Kind::end) hosts_.send(action.signal);
+    if (action.kind == JobAction::Kind::end) end_ranks(action.signal);
     if (action.kind == JobAction::Kind::give_up) relay_.abandon();
+  }
+
+  void end_ranks(EndSignal signal) {
+    if (generations_) generations_->expect_ends();
+    hosts_.send(signal);
   }
 
   /// Begins all phases for which it is time. Returns the exit code for hrun after the last one.
@@ -178,7 +255,7 @@ class Job {
       switch (action.kind) {
         case JobAction::Kind::start: start(); break;
         case JobAction::Kind::drain: drain(); break;
-        case JobAction::Kind::report: log_.print(final_report(end(), summary_)); break;
+        case JobAction::Kind::report: report(); break;
         case JobAction::Kind::finish: return action.status;
         default: return std::nullopt;
       }
@@ -197,27 +274,10 @@ class Job {
 
   // --- phases ---
 
-  /// A job runs also where nobody can ask how it is, unless that was asked for.
-  void open_status_service(const std::string& id) {
-    status_service_.emplace(
-        id, summary_, [this](const Question& question) { hosts_.ask(question); }, Clock::now());
-    if (options_.metrics) {
-      status_service_->open(*options_.metrics);
-      log_.say(fmt::format("metrics are at {}", status_service_->metrics_address()));
-    }
-    try {
-      status_service_->open(open_job_socket(id));
-      log_.say(fmt::format("this is job {}", id));
-    } catch (const Error& error) {
-      log_.print(fmt::format("hrun: hrun status will not find this job: {}\n", error.what()));
-    }
-  }
-
   void start() {
     hosts_.start();
-    const bool in_full = options_.report_bindings || options_.verbose;
-    for (int host = 0; host < hosts_.size(); ++host)
-      log_.print(describe_bindings(hosts_.at(host), log_.on(host), in_full));
+    if (options_.min_ranks) generations_.emplace(generations_of(options_, hosts_, log_));
+    print_bindings(hosts_, options_, log_);
     for (int host = 0; host < hosts_.size(); ++host) {
       const JobHost& started = hosts_.at(host);
       for (int i = 0; i < started.count; ++i) {
@@ -234,21 +294,12 @@ class Job {
     reader_deadline_.turn(Clock::now());
   }
 
-  [[nodiscard]] JobEnd end() const { return {state_, end_reports_, relay_, input_, log_}; }
-
-  /// Beside what the ranks wrote, where the user wants that in files: the end of each. The exit code for
-  /// hrun.
-  int summarise(int exit_code) {
-    if (options_.output_directory.empty() || !state_.started) return exit_code;
-    complete(summary_, end(), exit_code);
-    try {
-      write_summary(summary_, options_.output_directory);
-    } catch (const Error& error) {
-      log_.print(fmt::format("hrun: {}\n", error.what()));
-      return exit_code == 0 ? kSummaryLost : exit_code;
-    }
-    return exit_code;
+  void report() {
+    log_.print(final_report(end(), summary_));
+    if (generations_) conclude(*generations_, state_.cause.known(), summary_, log_);
   }
+
+  [[nodiscard]] JobEnd end() const { return {state_, end_reports_, relay_, input_, log_}; }
 
   // --- one turn ---
 
@@ -259,7 +310,7 @@ class Job {
     input_.watch(events);
     hosts_.watch(events);
     TimePoint next = std::min({state_.deadline, reader_deadline_.next(), status_service_->next(),
-                               relay_.next(), input_.next(), hosts_.next()});
+                               relay_.next(), input_.next(), hosts_.next(), next_tick(generations_)});
     if (relay_.ready()) next = TimePoint::min();
     ::poll(events.data(), events.size(), milliseconds_until(next));
     pass_output();
@@ -267,6 +318,7 @@ class Job {
     take_events();
     input_.turn();
     status_service_->turn(Clock::now());
+    if (generations_) carry_out(generations_->tick(Clock::now()));
     happens(event(Kind::time));
     if (state_.phase >= JobPhase::draining) reader_deadline_.turn(Clock::now());
   }
@@ -315,21 +367,38 @@ class Job {
       case RankEvent::Kind::started: return rank_started(rank, host, event.pid);
       case RankEvent::Kind::stopped:
         if (!state_.ranks_told()) log_.print(fmt::format("hrun: {} {}\n", log_.name(rank), event.ending.how));
+        if (generations_) generations_->stopped(rank, Clock::now());
         return happens_to({rank, host, event.ending, event.when}, Kind::rank_stopped);
       case RankEvent::Kind::resumed:
         if (state_.stopped.contains(rank) && !state_.ranks_told())
           log_.print(fmt::format("hrun: {} goes on\n", log_.name(rank)));
+        if (generations_) generations_->resumed(rank, Clock::now());
         return happens_to({rank, host, {}, event.when}, Kind::rank_resumed);
       case RankEvent::Kind::answered: return hear(rank, event.answer);
+      case RankEvent::Kind::told: return carry_out(generations_->hear(rank, event.message, Clock::now()));
       case RankEvent::Kind::ended: return rank_ended({rank, host, event.ending, event.when});
       case RankEvent::Kind::host_lost: return host_lost({-1, host, event.ending, event.when});
     }
   }
 
-  void happens_to(const Failure& subject, Kind kind) {
+  void happens_to(const Failure& subject, Kind kind, bool goes_on = false) {
     JobEvent of_rank = event(kind);
     of_rank.subject = subject;
+    of_rank.goes_on = goes_on;
     happens(of_rank);
+  }
+
+  /// Does as the generations of an elastic job need it. Once hrun was told to end the job, nobody has to
+  /// know.
+  void carry_out(const GenerationOrders& orders) {
+    hosts_.carry_out(orders);
+    if (state_.ranks_told()) return;
+    print(orders, log_);
+    if (orders.formed) happens(event(Kind::formed));
+    if (!orders.end) return;
+    JobEvent at_end = event(Kind::cannot_go_on);
+    at_end.status = orders.end->status;
+    happens(at_end);
   }
 
   void rank_started(int rank, int host, int pid) {
@@ -350,7 +419,7 @@ class Job {
   }
 
   void hear_of_a_missed(int rank, const Reply& reply) {
-    if (rank != 0) return;
+    if (rank != 0 || generations_) return;  // ranks of generations have other numbers
     try {
       const int missed = decode_missed_rank(reply, static_cast<int>(summary_.ranks.size()));
       happens_to({missed, 0, {}, {}}, Kind::rank_left_early);
@@ -359,16 +428,22 @@ class Job {
     }
   }
 
-  void rank_ended(const Failure& ended) {
+  void rank_ended(Failure ended) {
     input_.ended(ended.rank);
+    if (generations_) ended.ending.how = generations_->how(ended.rank, ended.ending);
     log_.say(fmt::format("rank {}{} {}", ended.rank, log_.on(ended.host), ended.ending.how));
     RankSummary& summary = summary_.ranks[static_cast<std::size_t>(ended.rank)];
     const auto ago = std::chrono::duration_cast<WallTime::duration>(Clock::now() - ended.when);
     summary.ending = ended.ending;
     summary.ended = std::chrono::system_clock::now() - ago;
     summary.ended_by_hrun = state_.ranks_told();
-    tell_others(ended);
-    happens_to(ended, Kind::rank_ended);
+    if (!generations_) {
+      tell_others(ended);
+      return happens_to(ended, Kind::rank_ended);
+    }
+    const auto orders = generations_->ended(ended.rank, ended.ending, ended.when, Clock::now());
+    happens_to(ended, Kind::rank_ended, orders.goes_on);
+    carry_out(orders);
   }
 
   /// Lets the other ranks know how one has ended, so that what they say of it is more than that it is gone.
@@ -388,7 +463,12 @@ class Job {
     of_host.subject = lost;
     of_host.first = host.first;
     of_host.count = host.count;
+    if (!generations_) return happens(of_host);
+    const std::string why = fmt::format("host {} is lost: {}", host.name, lost.ending.how);
+    const auto orders = generations_->lose_host(lost.host, why, Clock::now());
+    of_host.goes_on = orders.goes_on;
     happens(of_host);
+    carry_out(orders);
   }
 
   const Options& options_;
@@ -403,6 +483,7 @@ class Job {
   ReaderDeadline reader_deadline_;
   EndReports end_reports_;
   std::optional<StatusService> status_service_;
+  std::optional<Generations> generations_;  // of an elastic job that was started
   ToldEnds told_ends_;
 };
 

@@ -21,13 +21,6 @@
 namespace hora::hrun {
 namespace {
 
-Secret make_secret() {
-  Secret secret;
-  if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size()))
-    fail("no random numbers");
-  return secret;
-}
-
 /// Null: the host is this machine.
 const RemoteHost* remote_host(const std::string& host, const Options& options) {
   const auto remote = std::find_if(options.remote_hosts.begin(), options.remote_hosts.end(),
@@ -47,6 +40,13 @@ std::unique_ptr<HostRanks> prepare_one(HostPlan plan, const std::string& host, c
 
 }  // namespace
 
+Secret new_secret() {
+  Secret secret;
+  if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size()))
+    fail("no random numbers");
+  return secret;
+}
+
 HostPlan plan_of(const Options& options) {
   HostPlan plan;
   plan.command = options.command;
@@ -54,9 +54,10 @@ HostPlan plan_of(const Options& options) {
   plan.horovod_folder = options.horovod_folder;
   plan.network = options.network;
   plan.bind_to = options.bind_to;
-  plan.secret = make_secret();
+  plan.secret = new_secret();
   plan.alone = options.shares.size() == 1;
   plan.terminal = ::isatty(STDOUT_FILENO) == 1;
+  plan.elastic = options.min_ranks.has_value();
   return plan;
 }
 
@@ -67,14 +68,15 @@ JobHosts::~JobHosts() {
 }
 
 void JobHosts::prepare(const HostPlan& plan, const Options& options, StandardInput& input) {
-  const std::string& first = options.shares.front().host;
-  if (!plan.alone) name_of_first_ = remote_host(first, options) == nullptr ? host_name() : first;
   HostPlan share_plan = plan;
   for (const auto& share : options.shares) {
     share_plan.placements = share.placements;
-    hosts_.push_back(
-        {share.host, share.placements.front().rank, static_cast<int>(share.placements.size()), {}});
-    hosts_.back().ranks = prepare_one(share_plan, share.host, options, input);
+    JobHost& host = hosts_.emplace_back();
+    host.name = share.host;
+    if (!plan.alone) host.known_as = remote_host(share.host, options) == nullptr ? host_name() : share.host;
+    host.first = share.placements.front().rank;
+    host.count = static_cast<int>(share.placements.size());
+    host.ranks = prepare_one(share_plan, share.host, options, input);
   }
 }
 
@@ -97,7 +99,7 @@ bool JobHosts::all_ready() const {
 }
 
 void JobHosts::start() {
-  const RendezvousPoint rendezvous = rendezvous_at(hosts_.front().ranks->ready(), name_of_first_);
+  const RendezvousPoint rendezvous = rendezvous_at(hosts_.front().ranks->ready(), hosts_.front().known_as);
   for (const auto& host : hosts_) host.ranks->start(rendezvous);
 }
 
@@ -120,6 +122,29 @@ void JobHosts::tell(const RankEnd& end) {
 
 void JobHosts::ask(const Question& question) {
   for (const auto& host : hosts_) host.ranks->ask(question);
+}
+
+void JobHosts::carry_out(const GenerationOrders& orders) {
+  for (const auto& [rank, message] : orders.messages) {
+    const JobHost& host = host_of(rank);
+    host.ranks->send(rank - host.first, message);
+  }
+  for (const int rank : orders.kills) {
+    const JobHost& host = host_of(rank);
+    host.ranks->kill_one(rank - host.first);
+  }
+}
+
+std::string JobHosts::coordinator(int host, int port) const {
+  const JobHost& of = hosts_[static_cast<std::size_t>(host)];
+  Ready there = of.ranks->ready();
+  there.port = port;
+  return rendezvous_at(there, of.known_as).coordinator;
+}
+
+const JobHost& JobHosts::host_of(int rank) const {
+  return *std::find_if(hosts_.begin(), hosts_.end(),
+                       [&](const JobHost& host) { return rank < host.first + host.count; });
 }
 
 void JobHosts::watch(std::vector<pollfd>& events) const {

@@ -5,6 +5,7 @@
 #include "core/launcher/news.h"
 #include "core/launcher/question.h"
 #include "runner/command_line/options.h"
+#include "runner/launch/generations.h"
 #include "runner/launch/host_ranks.h"
 #include "runner/launch/plan.h"
 #include "runner/launch/what_next.h"
@@ -23,10 +24,14 @@ class StandardInput;
 /// A host and its ranks.
 struct JobHost {
   std::string name;
-  int first = 0;  ///< of its ranks
+  std::string known_as;  ///< the name by which other hosts may know it; empty: nobody else has to
+  int first = 0;         ///< of its ranks
   int count = 0;
   std::unique_ptr<HostRanks> ranks;
 };
+
+/// 32 random bytes. Throws Error(unavailable) if the system has no random numbers.
+[[nodiscard]] Secret new_secret();
 
 /// The plan of a job: all that its hosts have in common, with a new secret. Throws Error(unavailable) if the
 /// system has no random numbers.
@@ -60,6 +65,11 @@ class JobHosts {
   /// Asks all ranks. Before there are hosts nobody is asked.
   void ask(const Question& question);
 
+  /// Sends the messages to ranks of an elastic job, and kills ranks.
+  void carry_out(const GenerationOrders& orders);
+  /// The addresses of a host, once it is ready, with this port: "address:port,[address]:port".
+  [[nodiscard]] std::string coordinator(int host, int port) const;
+
   /// Adds what poll() has to wait for; and the time until when it may wait.
   void watch(std::vector<pollfd>& events) const;
   [[nodiscard]] TimePoint next() const;
@@ -71,9 +81,9 @@ class JobHosts {
 
  private:
   [[nodiscard]] int count(HostRanks::State state) const;
+  [[nodiscard]] const JobHost& host_of(int rank) const;
 
   std::vector<JobHost> hosts_;
-  std::string name_of_first_;  // by which other hosts may know the one of rank 0; empty: nobody else has to
 };
 
 }  // namespace hora::hrun

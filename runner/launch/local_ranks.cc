@@ -6,6 +6,7 @@
 #include "runner/launch/binding.h"
 #include "runner/launch/environment.h"
 #include "runner/launch/guard.h"
+#include "runner/launch/member_line.h"
 #include "runner/launch/reserved_listener.h"
 #include "runner/launch/reserved_port.h"
 #include "runner/streams/rank_inputs.h"
@@ -28,9 +29,9 @@
 namespace hora::hrun {
 namespace {
 
-constexpr int kMostUnasked = 64;     // answers, of a rank that has not been asked
-constexpr int kAnswersToOne = 2;     // question
-constexpr std::size_t kAtOnce = 16;  // answers that are read before others get their turn
+constexpr int kMostUnasked = 64;  // answers, of a rank that has not been asked
+constexpr int kAnswersToOne = 2;  // question
+constexpr int kMostHeld = 4096;   // messages that a socket can hold, and more
 
 /// A pipe that holds the secret, to be read once.
 Descriptor secret_pipe(const Secret& secret) {
@@ -40,7 +41,7 @@ Descriptor secret_pipe(const Secret& secret) {
   return std::move(pipe.read);
 }
 
-/// Where a rank hears of the ends of others, or is asked: our end, which nothing blocks, and the one that it
+/// A pair of sockets between hrun and a rank: our end, which nothing blocks, and the one that the rank
 /// inherits.
 struct RankLine {
   RankLine() {
@@ -60,17 +61,41 @@ struct Questioning {
   int credit = kMostUnasked;  ///< how many answers are still taken
 };
 
+/// The lines between hrun and a rank, before the rank is started.
+struct RankLines {
+  explicit RankLines(bool elastic) {
+    if (elastic) {
+      member.emplace();
+    } else {
+      news.emplace();
+    }
+  }
+  void go_into(ProcessPlan& plan, RankFacts& facts) const {
+    const auto give = [&](const RankLine& line) {
+      plan.inherited.push_back(line.theirs.fd());
+      return line.theirs.fd();
+    };
+    if (news) facts.news_fd = give(*news);
+    facts.question_fd = give(questions);
+    if (member) facts.member_fd = give(*member);
+  }
+  std::optional<RankLine> news;  ///< on which the rank hears of the ends of others
+  RankLine questions;
+  std::optional<RankLine> member;  ///< of a rank of an elastic job
+};
+
 /// A rank and its process group, which may outlive the process that leads it: a wrapper script's children,
 /// for one. The group's number cannot become another's as long as somebody is in it; then it must not be
 /// used.
 struct Rank {
-  Rank(int process, Descriptor output_pipe, Descriptor errors_pipe, Descriptor news_socket,
-       Questioning questioning)
+  Rank(int process, Descriptor output_pipe, Descriptor errors_pipe, RankLines lines)
       : pid(process),
         output(std::move(output_pipe)),
         errors(std::move(errors_pipe)),
-        news(std::move(news_socket)),
-        questions(std::move(questioning)) {}
+        questions{std::move(lines.questions.ours)} {
+    if (lines.news) news = std::move(lines.news->ours);
+    if (lines.member) member = MemberLine(std::move(lines.member->ours));
+  }
   int pid;
   bool running = true;  ///< the leader has not been reaped
   bool left = true;     ///< the group may have somebody in it
@@ -78,6 +103,7 @@ struct Rank {
   PipeSource errors;
   Descriptor news;
   Questioning questions;
+  MemberLine member;
 };
 
 Descriptor duplicate_of(const Descriptor& one) {
@@ -134,9 +160,11 @@ class LocalRanks final : public HostRanks {
     for (const auto& binding : bindings_) ready_.bindings.push_back(describe(binding));
     if (plan.bind_to != BindTo::none && bindings_.empty())
       ready_.unbound = nothing_bound(plan.bind_to, ranks_of(plan));
-    if (plan.placements.front().rank != 0) return;
+    const bool first = plan.placements.front().rank == 0;
+    if (first || plan.elastic)
+      ready_.addresses = plan.alone ? std::vector<std::string>{"127.0.0.1"} : own_addresses(plan.network);
+    if (!first) return;
     front_.emplace(plan);
-    ready_.addresses = plan.alone ? std::vector<std::string>{"127.0.0.1"} : own_addresses(plan.network);
     ready_.port = front_->listener->port();
     ready_.master_port = front_->master_port.number();
   }
@@ -179,6 +207,14 @@ class LocalRanks final : public HostRanks {
     }
   }
 
+  void kill_one(int index) override { kill_group(ranks_.at(static_cast<std::size_t>(index))); }
+
+  void send(int index, const elastic::LeaderMessage& message) override {
+    Rank& rank = ranks_.at(static_cast<std::size_t>(index));
+    rank.member.send(message);
+    end_if_broken(rank);
+  }
+
   void ask(const Question& question) override {
     const Bytes message = encode(question);
     for (auto& rank : ranks_) {
@@ -195,6 +231,7 @@ class LocalRanks final : public HostRanks {
   void watch(std::vector<pollfd>& events) const override {
     events.push_back({answers_.fd(), POLLIN, 0});
     inputs_.watch(events);
+    for (const auto& rank : ranks_) rank.member.watch(events);
   }
   [[nodiscard]] TimePoint next() const override {
     return events_.empty() ? TimePoint::max() : TimePoint::min();
@@ -221,9 +258,13 @@ class LocalRanks final : public HostRanks {
       found->running = false;
       while (take_answer(event.index)) {  // what it said before
       }
+      for (int i = 0; i < kMostHeld && take_message(event.index); ++i) {
+      }
+      if (found->member.broken()) event.ending.how = "was ended by hrun: " + found->member.trouble();
+      found->member.close();
       // Processes that were told to end have time for it, also without a leader. Else they are what an ended
       // rank left behind.
-      if (!told_to_end_ || killed_) kill_rest(*found);
+      if (!told_to_end_ || killed_) kill_group(*found);
     }
     events_.push_back(event);
   }
@@ -235,6 +276,10 @@ class LocalRanks final : public HostRanks {
       }
     }
     take_answers();
+    for (auto& rank : ranks_) {
+      rank.member.flush();
+      end_if_broken(rank);
+    }
     inputs_.move();
     return std::exchange(events_, {});
   }
@@ -251,21 +296,19 @@ class LocalRanks final : public HostRanks {
 
   void start_one(const RankPlacement& placement, const RendezvousPoint& rendezvous) {
     const Descriptor pipe = secret_pipe(plan_.secret);
-    RankLine news;
-    RankLine questions;
+    RankLines lines(plan_.elastic);
     RankFacts facts;
     facts.placement = placement;
     facts.coordinator = rendezvous.coordinator;
     facts.secret_fd = pipe.fd();
-    facts.news_fd = news.theirs.fd();
-    facts.question_fd = questions.theirs.fd();
     facts.master_address = rendezvous.master_address;
     facts.master_port = rendezvous.master_port;
     facts.threads = std::max(1, std::min(count_cores(usable_cores()), core_quota()) / placement.local_size);
     facts.terminal = plan_.terminal;
     ProcessPlan plan;
     plan.command = plan_.command;
-    plan.inherited = {pipe.fd(), news.theirs.fd(), questions.theirs.fd()};
+    plan.inherited = {pipe.fd()};
+    lines.go_into(plan, facts);
     if (!bindings_.empty()) {
       const Binding& binding = bindings_.at(ranks_.size());
       plan.cpus = binding.cpus;
@@ -283,8 +326,7 @@ class LocalRanks final : public HostRanks {
     Process process = hrun::start(plan);
     ++left_;
     input.join(inputs_);
-    ranks_.emplace_back(process.pid, input.output_of(process), std::move(process.errors),
-                        std::move(news.ours), Questioning{std::move(questions.ours)});
+    ranks_.emplace_back(process.pid, input.output_of(process), std::move(process.errors), std::move(lines));
     hear_from(static_cast<int>(ranks_.size()) - 1);
     RankEvent event;
     event.index = static_cast<int>(ranks_.size()) - 1;
@@ -297,24 +339,37 @@ class LocalRanks final : public HostRanks {
   }
 
   void hear_from(int index) {
+    const Rank& rank = ranks_[static_cast<std::size_t>(index)];
+    hear_on(rank.questions.line.fd(), 2 * index);
+    if (rank.member.is_open()) hear_on(rank.member.fd(), 2 * index + 1);
+  }
+
+  void hear_on(int line, int number) {
     epoll_event event{};
     event.events = EPOLLIN;
-    event.data.u32 = static_cast<std::uint32_t>(index);
-    const int line = ranks_[static_cast<std::size_t>(index)].questions.line.fd();
+    event.data.u32 = static_cast<std::uint32_t>(number);
     if (::epoll_ctl(answers_.fd(), EPOLL_CTL_ADD, line, &event) != 0) fail("cannot hear what a rank answers");
   }
 
   void take_answers() {
-    std::array<epoll_event, kAtOnce> ready{};
+    std::vector<epoll_event> ready(2 *
+                                   ranks_.size());  // of each line one message, so that others get their turn
+    if (ready.empty()) return;
     const int count = ::epoll_wait(answers_.fd(), ready.data(), static_cast<int>(ready.size()), 0);
-    for (int i = 0; i < count; ++i)
-      take_answer(static_cast<int>(ready[static_cast<std::size_t>(i)].data.u32));
+    for (int i = 0; i < count; ++i) {
+      const int number = static_cast<int>(ready[static_cast<std::size_t>(i)].data.u32);
+      if (number % 2 == 0) {
+        take_answer(number / 2);
+      } else {
+        take_message(number / 2);
+      }
+    }
   }
 
   /// A line that ends, or on which comes what no rank would say, is closed. Whether there was an answer.
   bool take_answer(int index) {
     Questioning& from = ranks_[static_cast<std::size_t>(index)].questions;
-    const auto got = ::recv(from.line.fd(), answer_.data(), answer_.size(), MSG_DONTWAIT);
+    const auto got = receive_whole(from.line.fd(), answer_);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     try {
       RankEvent event;
@@ -330,9 +385,28 @@ class LocalRanks final : public HostRanks {
     }
   }
 
-  void kill_rest(Rank& rank) {
+  /// Whether a message of an elastic job was there.
+  bool take_message(int index) {
+    Rank& rank = ranks_[static_cast<std::size_t>(index)];
+    auto message = rank.member.receive(answer_);
+    end_if_broken(rank);
+    if (!message) return false;
+    RankEvent event;
+    event.kind = RankEvent::Kind::told;
+    event.index = index;
+    event.message = *std::move(message);
+    events_.push_back(std::move(event));
+    return true;
+  }
+
+  void end_if_broken(Rank& rank) {
+    if (rank.member.broken()) kill_group(rank);
+  }
+
+  void kill_group(Rank& rank) {
+    if (!rank.left) return;
     ::kill(-rank.pid, SIGKILL);
-    release(rank);
+    if (!rank.running) release(rank);
   }
 
   void release(Rank& rank) {

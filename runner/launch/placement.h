@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/elastic/generation_record.h"
 #include "runner/launch/hosts.h"
 
 #include <string>
@@ -19,6 +20,11 @@ struct RankPlacement {
   int host = 0;  ///< its host, among those that have ranks
   bool operator==(const RankPlacement&) const = default;
 };
+
+/// The identity of the process that an elastic job starts as this rank. hrun counts processes from 1.
+[[nodiscard]] constexpr elastic::MemberId first_member(int rank) {
+  return static_cast<elastic::MemberId>(rank) + 1;
+}
 
 /// The ranks of one host; they follow each other. A value.
 struct HostShare {

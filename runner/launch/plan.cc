@@ -77,7 +77,7 @@ Bytes encode(const HostPlan& plan) {
   put(out, static_cast<int>(plan.placements.size()));
   for (const auto& placement : plan.placements) put(out, placement);
   out.u8(static_cast<std::uint8_t>(plan.bind_to));
-  for (const bool yes : {plan.alone, plan.terminal}) out.u8(yes ? 1 : 0);
+  for (const bool yes : {plan.alone, plan.terminal, plan.elastic}) out.u8(yes ? 1 : 0);
   out.u8(static_cast<std::uint8_t>(plan.input));
   put(out, plan.reader - kEveryRank);
   put(out, plan.window.rows);
@@ -102,6 +102,7 @@ HostPlan decode_plan(std::span<const std::byte> bytes) {
   plan.bind_to = in.enumerator<BindTo>(kBindTos, "what ranks are bound to");
   plan.alone = in.boolean();
   plan.terminal = in.boolean();
+  plan.elastic = in.boolean();
   plan.input = in.enumerator<InputKind>(kInputKinds, "what ranks read");
   plan.reader = take_number(in, kMostRanks, "a rank that reads") + kEveryRank;
   plan.window.rows = take_number(in, kMostWindow, "rows of a terminal");

@@ -37,6 +37,7 @@ struct HostPlan {
   BindTo bind_to = BindTo::none;
   bool alone = true;      ///< no other host takes part
   bool terminal = false;  ///< hrun prints to a terminal
+  bool elastic = false;   ///< the job goes on when ranks are lost: each rank has a MemberLine
   InputKind input = InputKind::nothing;
   int reader = kEveryRank;  ///< the rank of the job that has this input; the others here have none
   WindowSize window;        ///< of its terminal
@@ -44,7 +45,8 @@ struct HostPlan {
 
 /// The message of a host when it could start its ranks. A value.
 struct Ready {
-  std::vector<std::string> addresses;  ///< of rank 0's host: where others may reach it, the best first
+  std::vector<std::string> addresses;  ///< at which others may reach the host, the best first; those of rank
+                                       ///< 0's host, and in an elastic job of every host
   int port = 0;                        ///< of rank 0's host: where rank 0 will listen
   int master_port = 0;                 ///< of rank 0's host: kept free for torch.distributed
   std::vector<std::string>

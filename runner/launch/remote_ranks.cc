@@ -33,6 +33,10 @@ class RemoteRanks final : public HostRanks {
   void interrupt() override { connection_.send(Word::interrupt); }
   void terminate() override { connection_.send(Word::terminate); }
   void kill() override { connection_.send(Word::kill); }
+  void kill_one(int index) override { connection_.send(Word::kill_one, encode_index(index)); }
+  void send(int index, const elastic::LeaderMessage& message) override {
+    connection_.send(Word::leader_message, encode(ToMember{index, message}));
+  }
   void tell(const RankEnd& end) override { connection_.send(Word::news, encode(end)); }
   void ask(const Question& question) override {
     if (state_ == State::running) connection_.send(Word::question, encode(question));
@@ -91,6 +95,9 @@ class RemoteRanks final : public HostRanks {
       case Word::ended: take_ended(decode_ended(message.body, ranks()), now); return;
       case Word::stopped: take_stopped(decode_stopped(message.body, ranks()), now); return;
       case Word::answer: take_answer(decode_rank_reply(message.body, ranks())); return;
+      case Word::member_message:
+        if (!plan_.elastic) throw Error(Code::internal, "a message of a member, of a job that has none");
+        return take_message(decode_from_member(message.body, ranks()));
       case Word::over: state_ = State::over; return;
       case Word::output: take_output(decode_piece(message.body, ranks())); return;
       case Word::input_taken: input_window_ += decode_window(message.body, input_window_); return;
@@ -112,6 +119,14 @@ class RemoteRanks final : public HostRanks {
     event.kind = RankEvent::Kind::answered;
     event.index = answer.index;
     event.answer = std::move(answer.answer);
+    events_.push_back(std::move(event));
+  }
+
+  void take_message(FromMember from) {
+    RankEvent event;
+    event.kind = RankEvent::Kind::told;
+    event.index = from.index;
+    event.message = std::move(from.message);
     events_.push_back(std::move(event));
   }
 

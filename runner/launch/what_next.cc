@@ -13,6 +13,7 @@ using Reason = JobAction::Reason;
 
 constexpr int kTimedOut = 124;
 constexpr int kOutputLost = 1;
+constexpr int kCannotBegin = 1;
 constexpr std::chrono::seconds kKillTakes{1};  // at most, until killed ranks have ended
 
 /// One decision: the rules, and what they look at.
@@ -30,6 +31,8 @@ class Decision {
       case Kind::rank_left_early: state_.cause.left_early(event_.subject.rank); break;
       case Kind::rank_ended: return rank_ended();
       case Kind::host_lost: return host_lost();
+      case Kind::formed: state_.change_over = true; break;
+      case Kind::cannot_go_on: return cannot_go_on();
       case Kind::all_heard: return look_for_a_standstill();
       case Kind::signalled: return signalled();
       case Kind::reader_gone: return reader_gone();
@@ -43,7 +46,7 @@ class Decision {
   // --- ends of ranks ---
 
   JobAction rank_ended() {
-    state_.any_ended = true;
+    if (!event_.goes_on) state_.any_ended = true;
     forget(event_.subject.rank);
     return ended();
   }
@@ -63,11 +66,36 @@ class Decision {
     const bool reported = state_.phase == JobPhase::reported && state_.cause.known();
     if (state_.ranks_told() || reported) return {};
     state_.endings.push_back(event_.subject);
+    if (event_.goes_on) return lose();
     if (event_.subject.ending.exit_code == 0) return {};
-    if (!state_.cause.accuse(event_.subject, first_stopped())) return {};
-    if (!event_.anybody_left) return {};  // nobody needs a deadline; output has as long as it takes
+    const bool first = !state_.cause.known();
+    if (!state_.change_over) accuse_losses();
+    state_.cause.accuse(event_.subject, first_stopped());
+    if (!first || !event_.anybody_left) return {};  // nobody needs a deadline; output has as long as it takes
     state_.deadline = std::min(state_.deadline, event_.now + policy_.grace);
     return because(Reason::first_failure);
+  }
+
+  JobAction lose() {
+    if (std::exchange(state_.change_over, false)) state_.losses.clear();
+    state_.losses.push_back(event_.subject);
+    return {};
+  }
+
+  void accuse_losses() {
+    for (const auto& loss : std::exchange(state_.losses, {})) {
+      if (loss.ending.exit_code != 0) state_.cause.accuse(loss);
+    }
+  }
+
+  /// Those that are left cannot know it, so they are told to end at once.
+  JobAction cannot_go_on() {
+    if (state_.ranks_told() || state_.phase == JobPhase::reported) return {};
+    if (!state_.cause.known()) accuse_losses();
+    state_.failed_with = event_.status;
+    if (event_.status == 0 && !state_.cause.known()) state_.failed_with = kCannotBegin;
+    if (!event_.anybody_left) return because(Reason::cannot_go_on);
+    return end_all(EndSignal::terminate, Reason::cannot_go_on);
   }
 
   [[nodiscard]] std::optional<Failure> first_stopped() const {
@@ -97,10 +125,10 @@ class Decision {
 
   JobAction deadline_passed() {
     const auto standing = first_stopped();
-    const bool blamed = state_.cause.known() || state_.ranks_told();
+    const bool blamed = failed() || state_.ranks_told();
     if (state_.stands_still && standing && !blamed) state_.cause.accuse(*standing);
     Reason reason = Reason::none;
-    if (!state_.cause.known() && !ending()) {
+    if (!failed() && !ending()) {
       state_.timed_out = true;
       reason = Reason::timed_out;
     }
@@ -154,6 +182,8 @@ class Decision {
 
   // --- phases ---
 
+  [[nodiscard]] bool failed() const { return state_.cause.known() || state_.failed_with != 0; }
+
   /// Whether hrun was told to end, or its time is over.
   [[nodiscard]] bool ending() const { return state_.signal != 0 || state_.timed_out; }
 
@@ -198,6 +228,7 @@ class Decision {
   }
 
   [[nodiscard]] int status() const {
+    if (state_.failed_with != 0) return state_.failed_with;
     if (state_.cause.known()) return state_.cause.failure().ending.exit_code;
     if (state_.timed_out) return kTimedOut;
     if (state_.signal != 0) return 128 + state_.signal;

@@ -46,6 +46,9 @@ struct JobState {
   std::set<int> running;           ///< ranks
   std::map<int, Failure> stopped;  ///< of those: the ranks that were stopped, and how and when
   std::vector<Failure> endings;    ///< of ranks and hosts that were not told to end, good ends too, in order
+  std::vector<Failure> losses;     ///< of an elastic job: those that it went on without, in its last change
+  bool change_over = false;        ///< the change of `losses` is over: a generation was formed after it
+  int failed_with = 0;             ///< the exit code of an elastic job that cannot go on; 0: see `cause`
 
   [[nodiscard]] bool ranks_told() const { return told != EndSignal::none; }
 };
@@ -58,9 +61,11 @@ struct JobEvent {
     rank_resumed,
     rank_left_early,  ///< see RootCause::left_early
     rank_ended,
-    host_lost,  ///< and its ranks with it
-    all_heard,  ///< every event of a rank that had come by `now` has been given
-    signalled,  ///< somebody tells hrun to end
+    host_lost,     ///< and its ranks with it
+    formed,        ///< an elastic job has formed a new generation
+    cannot_go_on,  ///< an elastic job has lost more than it can do without
+    all_heard,     ///< every event of a rank that had come by `now` has been given
+    signalled,     ///< somebody tells hrun to end
     reader_gone,
     time,    ///< it is `now`
     turned,  ///< everything that could be done at `now` has been done
@@ -71,6 +76,8 @@ struct JobEvent {
   Failure subject{};          ///< of a rank or a host: which, and for an end or a stop how and when
   int first = 0;              ///< host_lost: its ranks
   int count = 0;
+  bool goes_on = false;      ///< rank_ended, host_lost: an elastic job goes on without it
+  int status = 0;            ///< cannot_go_on: the exit code for hrun; 0: that of the cause
   int signal = 0;            ///< signalled
   bool phase_done = false;   ///< turned: the work of the present phase is done
   bool output_lost = false;  ///< turned: some output could not be written
@@ -93,6 +100,7 @@ struct JobAction {
     first_failure,        ///< the others have the grace to end by themselves
     standstill,           ///< those that are left are stopped; they have the grace to go on
     hopeless_standstill,  ///< those that are left are stopped, and the job has failed
+    cannot_go_on,         ///< an elastic job has lost more than it can do without
     timed_out,
     signalled,
     reader_gone,
@@ -113,6 +121,9 @@ struct NextStep {
 /// others are told to end, and with which status hrun ends. It is a pure function: it has no clock, and does
 /// nothing. The caller gives each event in the order in which it heard of it, and carries the action out. In
 /// each turn it gives `all_heard`, `time`, and then `turned` as long as that leads to an action.
+///
+/// A rank or host that an elastic job goes on without is no cause by itself: the others are not told to end.
+/// If the job cannot go on later, the causes are those that it lost in its last change.
 ///
 /// A job that fails or is told to end goes through INT (after a Ctrl-C), TERM and KILL. Each step comes after
 /// the grace, or at once when somebody tells hrun again. A signal is sent at most once, and to nobody who has

@@ -15,10 +15,12 @@ void JobLog::say(std::string_view what) {
   if (options_.verbose) print(fmt::format("hrun: {}\n", what));
 }
 
-std::string JobLog::name(int rank) const {
+std::string JobLog::name(int rank) const { return fmt::format("rank {} {}", rank, process(rank)); }
+
+std::string JobLog::process(int rank) const {
   const RankSummary& known = summary_.ranks[static_cast<std::size_t>(rank)];
   const std::string host = options_.shares.size() == 1 ? "" : " on " + known.host;
-  return fmt::format("rank {} (pid {}{})", rank, known.pid, host);
+  return fmt::format("(pid {}{})", known.pid, host);
 }
 
 std::string JobLog::on(int host) const {

@@ -26,6 +26,8 @@ class JobLog {
 
   /// "rank 1 (pid 4711)", or "rank 1 (pid 4711 on b)" where there is more than one host.
   [[nodiscard]] std::string name(int rank) const;
+  /// "(pid 4711)", or "(pid 4711 on b)" where there is more than one host.
+  [[nodiscard]] std::string process(int rank) const;
   /// " on b" where there is more than one host, else nothing. `host` is an index.
   [[nodiscard]] std::string on(int host) const;
   /// "host b is lost, and with it ranks 2 to 3: ...". `host` is an index.

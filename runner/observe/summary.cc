@@ -34,6 +34,7 @@ OrderedJson json_of(const RankSummary& rank) {
   json["lines"] = {{"stdout", rank.output_lines}, {"stderr", rank.error_lines}};
   json["first_cause"] = rank.first_cause;
   json["ended_by_hrun"] = rank.ended_by_hrun;
+  json["lost"] = rank.lost;
   json["last_words"] = rank.last_words;
   json["reason"] = rank.reason.empty() ? OrderedJson(nullptr) : OrderedJson(rank.reason);
   json["where"] = rank.where.empty() ? OrderedJson(nullptr) : OrderedJson(rank.where);
@@ -48,6 +49,7 @@ std::string to_json(const JobSummary& summary) {
                    {"hosts", summary.hosts},
                    {"exit_code", summary.exit_code}};
   json["first_cause"] = summary.first_cause.empty() ? OrderedJson(nullptr) : OrderedJson(summary.first_cause);
+  json["generation"] = summary.generation == 0 ? OrderedJson(nullptr) : OrderedJson(summary.generation);
   json["ranks"] = OrderedJson::array();
   for (const auto& rank : summary.ranks) json["ranks"].push_back(json_of(rank));
   // Words of programs need not be UTF-8.

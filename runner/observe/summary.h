@@ -25,6 +25,7 @@ struct RankSummary {
   std::uint64_t error_lines = 0;
   bool first_cause = false;    ///< the job failed because of it
   bool ended_by_hrun = false;  ///< it was told to end
+  bool lost = false;           ///< an elastic job went on without it
   std::string last_words;      ///< the last line that it wrote to stderr
   std::string reason;  ///< why it ended, as it told itself: "ValueError: bad batch"; empty: it did not
   std::string where;   ///< at which lines of the program: "train.py:31 in step, train.py:40"
@@ -37,6 +38,7 @@ struct JobSummary {
   int exit_code = 0;        ///< of hrun
   std::string first_cause;  ///< "rank 2 (pid 4711 on node7) was killed by signal 9 (Killed)"; empty: it was
                             ///< well, or ended for no rank's sake
+  std::uint64_t generation = 0;  ///< the last one of an elastic job; 0: none, or the job is not elastic
   std::vector<RankSummary> ranks;
 };
 

@@ -48,6 +48,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   attempt([&] { return hora::hrun::decode_piece(bytes, kRanks).stream; });
   attempt([&] { return hora::hrun::decode_taken(bytes, kRanks); });
   attempt([&] { return hora::hrun::decode_rank_reply(bytes, kRanks).index; });
+  attempt([&] { return hora::hrun::decode_to_member(bytes, kRanks).index; });
+  attempt([&] { return hora::hrun::decode_from_member(bytes, kRanks).index; });
+  attempt([&] { return hora::hrun::decode_index(bytes, kRanks); });
   attempt([&] { return hora::hrun::decode_window(bytes, 1); });
   attempt([&] { return hora::hrun::decode_window_size(bytes); });
   attempt([&] { return hora::hrun::decode_pong(bytes); });

@@ -60,7 +60,15 @@ LAYERS = {
     "frameworks/rounds": [],
     "frameworks/torch": ["frameworks/rounds"],
     "python/native": ["frameworks/rounds"],
-    "runner": ["core/base", "core/device", "core/comm", "core/launcher", "core/join", "core/backend"],
+    "runner": [
+        "core/base",
+        "core/device",
+        "core/comm",
+        "core/launcher",
+        "core/elastic",
+        "core/join",
+        "core/backend",
+    ],
     "examples": [],
 }
 NAME_BACKENDS = ["core/runtime/backends.cc", "core/runtime/connect.cc"]

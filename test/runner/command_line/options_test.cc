@@ -234,15 +234,43 @@ TEST(ParseOptions, TranslatesHorovodsFlags) {
 }
 
 TEST(ParseOptions, SaysWhyElasticFlagsOfHorovodAreNotServed) {
-  for (const char* flag :
-       {"--min-np", "--min-num-proc", "--max-np", "--max-num-proc", "--slots-per-host", "--elastic-timeout",
-        "--reset-limit", "--blacklist-cooldown-range", "--host-discovery-script"}) {
+  for (const char* flag : {"--max-np", "--max-num-proc", "--slots-per-host", "--reset-limit",
+                           "--blacklist-cooldown-range", "--host-discovery-script"}) {
     const std::string expected = std::string("hrun: ") + flag +
-                                 ": a job keeps the ranks that it starts with (-np) in this version, so this "
+                                 ": no rank is added or replaced while a job runs in this version, so this "
                                  "flag of Horovod's cannot be served; leave it out";
     EXPECT_EQ(refusal({"-np", "1", flag, "2", "true"}), expected);
     EXPECT_EQ(refusal({"--horovod", "-np", "1", std::string(flag) + "=2", "true"}), expected);
   }
+}
+
+TEST(ParseOptions, MakeAnElasticJobOfALeastNumberOfRanks) {
+  EXPECT_EQ(accepted({"-np", "2", "true"}).min_ranks, std::nullopt);
+  const Options options = accepted({"-np", "4", "--min-np", "2", "--elastic-timeout", "1.5", "true"});
+  EXPECT_EQ(options.min_ranks, 2);
+  EXPECT_EQ(options.elastic_timeout, std::chrono::milliseconds(1500));
+  EXPECT_EQ(accepted({"-np", "2", "--min-num-proc=2", "true"}).min_ranks, 2);
+  EXPECT_EQ(accepted({"-np", "2", "--min-np", "1", "true"}).elastic_timeout, std::chrono::seconds(600));
+  EXPECT_EQ(accepted({"--preflight", "-H", "localhost:3", "--min-np", "3"}).min_ranks, std::nullopt);
+}
+
+TEST(ParseOptions, RefuseElasticJobsThatCannotBe) {
+  EXPECT_EQ(refusal({"-np", "2", "--min-np", "3", "true"}),
+            "hrun: --min-np 3: the job has 2 ranks (-np); choose at most as many");
+  EXPECT_EQ(refusal({"-np", "2", "--min-np", "0", "true"}),
+            "hrun: --min-np: must be a number of ranks from 1 to 65536, not '0'");
+  EXPECT_EQ(refusal({"-np", "2", "--elastic-timeout", "3", "true"}),
+            "hrun: --elastic-timeout needs --min-np N");
+  for (const std::vector<std::string>& way : {std::vector<std::string>{"--mpi"}, {"--launcher", "mpi"}}) {
+    std::vector<std::string> words{"-np", "2", "--min-np", "1"};
+    words.insert(words.end(), way.begin(), way.end());
+    words.emplace_back("true");
+    EXPECT_EQ(refusal(words),
+              "hrun: --min-np: elastic jobs need hrun to start the ranks: --launcher ssh or slurm");
+  }
+  EXPECT_EQ(refusal({"-np", "2", "--min-np", "1", "-x", "HORA_CPU_OPERATIONS=mpi", "true"}),
+            "hrun: --min-np: MPI ends all ranks when one is lost, so an elastic job cannot use it: set "
+            "HORA_CPU_OPERATIONS to auto, or leave --min-np out");
 }
 
 TEST(ParseOptions, MakesAJobOfAPreflight) {

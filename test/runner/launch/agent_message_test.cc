@@ -67,6 +67,16 @@ TEST(Notes, CarryWhatTheySayAndNothingOutOfRange) {
   EXPECT_EQ(stopped.when, 5u);
   EXPECT_THROW(static_cast<void>(decode_stopped(encode(Stopped{1, 128, 5}), 2)), Error);
 
+  const elastic::LeaderMessage go{.kind = elastic::LeaderMessage::Kind::go, .generation = 7};
+  EXPECT_EQ(decode_to_member(encode(ToMember{1, go}), 2).index, 1);
+  EXPECT_EQ(decode_to_member(encode(ToMember{1, go}), 2).message, go);
+  EXPECT_THROW(static_cast<void>(decode_to_member(encode(ToMember{2, go}), 2)), Error);
+  const elastic::MemberMessage join{.kind = elastic::MemberMessage::Kind::join, .port = 4000};
+  EXPECT_EQ(decode_from_member(encode(FromMember{0, join}), 1).message, join);
+  EXPECT_THROW(static_cast<void>(decode_from_member(encode(FromMember{1, join}), 1)), Error);
+  EXPECT_EQ(decode_index(encode_index(1), 2), 1);
+  EXPECT_THROW(static_cast<void>(decode_index(encode_index(2), 2)), Error);
+
   const Bytes piece = encode(OutputPiece{3, "text"});
   EXPECT_EQ(decode_piece(piece, 2).stream, 3);
   EXPECT_EQ(decode_piece(piece, 2).bytes, "text");

@@ -31,9 +31,22 @@ TEST(RankEnvironment, TellsTheRankWhoItIs) {
   EXPECT_THAT(settings, Each(Not(StartsWith("HORA_COORDINATOR_FD="))));
 }
 
+TEST(RankEnvironment, TellsARankOfAnElasticJobWhichMemberItIs) {
+  RankFacts facts;
+  facts.placement = {1, 3, 1, 3, 0, 1, 0};
+  facts.member_fd = 9;
+  const auto settings = rank_environment({}, "", facts);
+  EXPECT_THAT(settings, Contains("HORA_MEMBER_FD=9"));
+  EXPECT_THAT(settings, Contains("HORA_MEMBER_ID=2"));
+  EXPECT_THAT(settings, Each(Not(StartsWith("HORA_NEWS_FD="))));
+  facts.member_fd = -1;
+  EXPECT_THAT(rank_environment({}, "", facts), Each(Not(StartsWith("HORA_MEMBER_"))));
+}
+
 TEST(RankEnvironment, ForgetsAnOuterJob) {
-  const auto settings =
-      job_environment({"HORA_RANK=9", "HORA_COORDINATOR_FD=3", "HORA_FUSION_THRESHOLD=1"}, {});
+  const auto settings = job_environment(
+      {"HORA_RANK=9", "HORA_COORDINATOR_FD=3", "HORA_MEMBER_ID=3", "HORA_FUSION_THRESHOLD=1"}, {});
+  EXPECT_THAT(settings, Each(Not(StartsWith("HORA_MEMBER_ID="))));
   EXPECT_THAT(settings, Not(Contains("HORA_RANK=9")));
   EXPECT_THAT(settings, Each(Not(StartsWith("HORA_COORDINATOR_FD="))));
   EXPECT_THAT(settings, Contains("HORA_FUSION_THRESHOLD=1"));

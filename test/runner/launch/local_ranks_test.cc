@@ -9,6 +9,7 @@
 #include <hora/status.h>
 
 #include <gmock/gmock.h>
+#include <sys/wait.h>
 
 #include <span>
 
@@ -219,6 +220,25 @@ TEST(LocalRanks, AreAskedAndAnswer) {
   }));
 }
 
+TEST(LocalRanks, AnswerAlsoIfTheyEndWithAQuestionUnread) {
+  EXPECT_TRUE(in_own_process([] {
+    HostPlan plan = shell(1, "printf '\\7\\0' >&$HORA_QUESTION_FD");
+    plan.command.front() = "/bin/bash";
+    Drive drive([&] { return make_local_ranks(plan); });
+    HostRanks& ranks = drive.ranks();
+    ranks.start({});
+    ranks.ask({7, QuestionKind::dump});
+    drive.events = ranks.turn({});
+    const int pid = drive.events.front().pid;
+    siginfo_t ended{};
+    EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOWAIT), 0);
+    drive.until(HostRanks::State::over);
+    ASSERT_EQ(drive.events.size(), 3u);
+    EXPECT_EQ(drive.events[1].kind, Kind::answered);
+    EXPECT_EQ(drive.events[2].kind, Kind::ended);
+  }));
+}
+
 TEST(LocalRanks, AreHeardNoMoreOnceTheyAnswerWhatNobodyAsked) {
   EXPECT_TRUE(in_own_process([] {
     HostPlan plan = shell(
@@ -230,6 +250,101 @@ TEST(LocalRanks, AreHeardNoMoreOnceTheyAnswerWhatNobodyAsked) {
     EXPECT_EQ(drive.all_of(drive.ranks().output(0)), "done\n");
     drive.until(HostRanks::State::over);
     EXPECT_LT(drive.events.size(), 100u);
+  }));
+}
+
+/// Ranks of an elastic job, whose script is one of bash.
+HostPlan elastic_shell(int ranks, const std::string& script) {
+  HostPlan plan = shell(ranks, script);
+  plan.command.front() = "/bin/bash";
+  plan.elastic = true;
+  return plan;
+}
+
+TEST(LocalRanks, OfAnElasticJobTellAndAreTold) {
+  EXPECT_TRUE(in_own_process([] {
+    // A message join with port 5; then the bytes of the message that comes.
+    Drive drive([] {
+      return make_local_ranks(elastic_shell(
+          2,
+          "test -z \"$HORA_NEWS_FD\" || exit 9; printf '\\0\\5' >&$HORA_MEMBER_FD; "
+          "dd bs=1024 count=1 status=none <&$HORA_MEMBER_FD | od -An -tu1; echo $HORA_MEMBER_ID"));
+    });
+    HostRanks& ranks = drive.ranks();
+    EXPECT_FALSE(ranks.ready().addresses.empty());
+    ranks.start({});
+    for (const int index : {0, 1}) {
+      ranks.send(index, {.kind = elastic::LeaderMessage::Kind::go,
+                         .generation = static_cast<std::uint64_t>(7 + index)});
+    }
+    EXPECT_EQ(drive.all_of(ranks.output(0)), "   2   7\n1\n");
+    EXPECT_EQ(drive.all_of(ranks.output(1)), "   2   8\n2\n");
+    drive.until(HostRanks::State::over);
+    std::vector<int> told;
+    for (const auto& event : drive.events) {
+      if (event.kind != Kind::told) continue;
+      EXPECT_EQ(event.message,
+                (elastic::MemberMessage{.kind = elastic::MemberMessage::Kind::join, .port = 5}));
+      told.push_back(event.index);
+    }
+    EXPECT_THAT(told, testing::UnorderedElementsAre(0, 1));
+  }));
+}
+
+TEST(LocalRanks, TellAllMessagesBeforeTheirEnd) {
+  EXPECT_TRUE(in_own_process([] {
+    Drive drive([] {
+      return make_local_ranks(
+          elastic_shell(1, "printf '\\1' >&$HORA_MEMBER_FD; printf '\\6' >&$HORA_MEMBER_FD"));
+    });
+    HostRanks& ranks = drive.ranks();
+    ranks.start({});
+    ranks.send(0, {.kind = elastic::LeaderMessage::Kind::go, .generation = 1});  // it is not read
+    drive.events = ranks.turn({});
+    const int pid = drive.events.front().pid;
+    siginfo_t ended{};
+    EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOWAIT), 0);
+    drive.until(HostRanks::State::over);
+    ASSERT_EQ(drive.events.size(), 4u);
+    EXPECT_EQ(drive.events[1].message.kind, elastic::MemberMessage::Kind::beat);
+    EXPECT_EQ(drive.events[2].message.kind, elastic::MemberMessage::Kind::finish);
+    EXPECT_EQ(drive.events[3].kind, Kind::ended);
+  }));
+}
+
+TEST(LocalRanks, AreKilledIfTheyTellNonsenseOrReadNothing) {
+  for (const auto& [script, why] :
+       {std::pair("printf '\\377' >&$HORA_MEMBER_FD; sleep 1000", "it has sent bytes that are no message"),
+        std::pair("sleep 1000", "it reads no messages of hrun")}) {
+    EXPECT_TRUE(in_own_process([&, script = script, why = why] {
+      Drive drive([&] { return make_local_ranks(elastic_shell(1, script)); });
+      HostRanks& ranks = drive.ranks();
+      ranks.start({});
+      if (std::string(script) == "sleep 1000") {
+        for (int i = 0; i < 10'000; ++i) ranks.send(0, {.kind = elastic::LeaderMessage::Kind::go});
+      }
+      drive.until(HostRanks::State::over);
+      EXPECT_EQ(drive.events.back().ending.signal, SIGKILL);
+      EXPECT_EQ(drive.events.back().ending.how, std::string("was ended by hrun: ") + why);
+    }));
+  }
+}
+
+TEST(LocalRanks, AreKilledOneByOneWithTheirGroups) {
+  EXPECT_TRUE(in_own_process([] {
+    Drive drive([] { return make_local_ranks(shell(2, "trap '' TERM; sleep 1000 & wait; wait")); });
+    HostRanks& ranks = drive.ranks();
+    ranks.start({});
+    for (const int index : {1, 0}) {
+      const std::size_t before = drive.events.size();
+      ranks.kill_one(index);
+      drive.until([&] { return drive.events.size() > before && drive.events.back().kind == Kind::ended; });
+      EXPECT_EQ(drive.events.back().index, index);
+      EXPECT_EQ(drive.events.back().ending.signal, SIGKILL);
+      EXPECT_TRUE(drive.all_of(ranks.output(index)).empty()) << "nobody of its group is left";
+      EXPECT_EQ(ranks.state(), index == 1 ? HostRanks::State::running : HostRanks::State::over);
+    }
+    ranks.kill_one(0);  // it has ended
   }));
 }
 

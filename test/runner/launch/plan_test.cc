@@ -17,6 +17,7 @@ HostPlan some_plan() {
   plan.placements = place({{"a", 1}, {"b", 2}}, 3, false)[1].placements;
   plan.bind_to = BindTo::numa;
   plan.alone = false;
+  plan.elastic = true;
   plan.input = InputKind::terminal;
   plan.reader = 2;
   plan.window = {30, 100};
@@ -36,6 +37,7 @@ TEST(HostPlan, TravelsAsBytes) {
   EXPECT_EQ(read.bind_to, BindTo::numa);
   EXPECT_FALSE(read.alone);
   EXPECT_FALSE(read.terminal);
+  EXPECT_TRUE(read.elastic);
   EXPECT_EQ(read.input, InputKind::terminal);
   EXPECT_EQ(read.reader, 2);
   EXPECT_EQ(read.window, (WindowSize{30, 100}));

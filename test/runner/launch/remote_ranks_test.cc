@@ -105,6 +105,38 @@ TEST(RemoteRanks, AreAskedAndAnswer) {
   }));
 }
 
+TEST(RemoteRanks, OfAnElasticJobTellAndAreToldAndKilled) {
+  EXPECT_TRUE(in_own_process([] {
+    HostPlan plan = shell(2,
+                          "printf '\\0\\5' >&$HORA_MEMBER_FD; dd bs=1024 count=1 status=none "
+                          "<&$HORA_MEMBER_FD | od -An -tu1; sleep 1000");
+    plan.command.front() = "/bin/bash";
+    plan.elastic = true;
+    Drive drive([&] { return agent(plan); });
+    HostRanks& ranks = drive.ranks();
+    drive.until(State::ready);
+    ranks.start({});
+    const auto told = [&] {
+      return std::count_if(drive.events.begin(), drive.events.end(),
+                           [](const RankEvent& event) { return event.kind == Kind::told; });
+    };
+    drive.until([&] { return told() == 2; });
+    EXPECT_EQ(drive.events.back().message.port, 5);
+    for (const int index : {1, 0}) {
+      ranks.send(index, {.kind = elastic::LeaderMessage::Kind::go, .generation = 7});
+      std::array<char, 64> buffer{};
+      std::size_t count = 0;
+      drive.until([&] { return (count = ranks.output(index).read(buffer)) > 0; });
+      EXPECT_EQ(std::string(buffer.data(), count), "   2   7\n");
+      ranks.kill_one(index);
+      drive.until(
+          [&] { return drive.events.back().kind == Kind::ended && drive.events.back().index == index; });
+      EXPECT_EQ(drive.events.back().ending.signal, SIGKILL);
+    }
+    drive.until(State::over);
+  }));
+}
+
 TEST(RemoteRanks, TellWhatARankWroteBeforeItsEnd) {
   EXPECT_TRUE(in_own_process([] {
     Drive drive([&] { return agent(shell(1, "echo because of this >&2; kill -9 $$")); });

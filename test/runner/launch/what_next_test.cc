@@ -43,6 +43,19 @@ class Course {
     event.subject = {rank, 0, {exit_code, "", 0}, now_};
     return decide(event);
   }
+  /// The job goes on without a rank or host.
+  JobAction lose(Event kind, int rank, int exit_code = 137) {
+    JobEvent event = of(kind);
+    event.subject = {rank, 0, {exit_code, "", 0}, now_};
+    event.goes_on = true;
+    if (kind == Event::host_lost) event.count = 1;
+    return decide(event);
+  }
+  JobAction cannot_go_on(int status) {
+    JobEvent event = of(Event::cannot_go_on);
+    event.status = status;
+    return decide(event);
+  }
   JobAction signal(int number) {
     JobEvent event = of(Event::signalled);
     event.signal = number;
@@ -217,6 +230,81 @@ TEST(WhatNext, LostOutputIsAFailureOfHrunAlone) {
   EXPECT_EQ(failed.status(true), 9);
 }
 
+TEST(WhatNext, AnElasticJobGoesOnWithoutRanksAndHosts) {
+  Course job(3);
+  EXPECT_EQ(job.lose(Event::rank_ended, 1).reason, Reason::none);
+  job.hear(Event::formed);
+  EXPECT_EQ(job.lose(Event::host_lost, -1, 255).reason, Reason::none);
+  job.of_rank(Event::rank_stopped, 2, 128 + SIGSTOP);
+  EXPECT_EQ(job.hear(Event::all_heard).reason, Reason::none) << "no rank has done its work";
+  job.of_rank(Event::rank_resumed, 2);
+  EXPECT_EQ(job.state().deadline, TimePoint::max());
+  EXPECT_FALSE(job.state().cause.known());
+  EXPECT_EQ(job.state().endings.size(), 2u);
+  job.of_rank(Event::rank_ended, 2);
+  EXPECT_EQ(job.status(), 0);
+}
+
+TEST(WhatNext, AnElasticJobThatCannotGoOnIsEndedWithItsOwnStatus) {
+  Course job(4);
+  job.lose(Event::rank_ended, 3, 9);
+  job.hear(Event::formed);
+  job.lose(Event::rank_ended, 0, 0);
+  job.at(milliseconds(2000));
+  job.lose(Event::rank_ended, 1, 7);
+  job.at(milliseconds(4000));
+  job.lose(Event::rank_ended, 2, 8);
+  EXPECT_FALSE(job.state().cause.known());
+  const JobAction end = job.cannot_go_on(74);
+  EXPECT_EQ(end.reason, Reason::cannot_go_on);
+  EXPECT_EQ(end.signal, EndSignal::terminate);
+  EXPECT_EQ(job.state().cause.failure().rank, 1) << "the first failure of the last change";
+  EXPECT_EQ(job.cannot_go_on(75).kind, Act::go_on);
+  EXPECT_EQ(job.status(), 74);
+}
+
+TEST(WhatNext, AnElasticJobThatPausesTooLongBlamesItsLastChange) {
+  Course job(2);
+  job.lose(Event::rank_ended, 1, 9);
+  job.hear(Event::formed);
+  EXPECT_EQ(job.cannot_go_on(75).signal, EndSignal::terminate);
+  EXPECT_EQ(job.state().cause.failure().rank, 1);
+  EXPECT_EQ(job.status(), 75);
+}
+
+TEST(WhatNext, AnElasticJobThatCannotBeginHasTheStatusOfTheRankThatFailed) {
+  Course job(2);
+  EXPECT_EQ(job.of_rank(Event::rank_ended, 1, 9).reason, Reason::first_failure);
+  EXPECT_EQ(job.cannot_go_on(0).signal, EndSignal::terminate);
+  EXPECT_EQ(job.status(), 9);
+  Course good(2);
+  good.of_rank(Event::rank_ended, 1);
+  EXPECT_EQ(good.cannot_go_on(0).signal, EndSignal::terminate);
+  Course lost(2);
+  lost.lose(Event::rank_ended, 1, 9);
+  lost.of_rank(Event::rank_ended, 0);
+  lost.nobody_is_left();
+  lost.cannot_go_on(0);
+  EXPECT_EQ(lost.status(), 9);
+  EXPECT_EQ(good.status(), 1);
+}
+
+TEST(WhatNext, AFailureAfterTheLastStepIsTheCauseAlsoInAnElasticJob) {
+  Course job(3);
+  job.lose(Event::rank_ended, 2, 9);
+  job.hear(Event::formed);
+  EXPECT_EQ(job.of_rank(Event::rank_ended, 1, 7).reason, Reason::first_failure);
+  EXPECT_EQ(job.status(), 7);
+}
+
+TEST(WhatNext, NobodyIsToldWhereAnElasticJobHasLostAll) {
+  Course job(1);
+  job.nobody_is_left();
+  job.lose(Event::rank_ended, 0, 9);
+  EXPECT_EQ(job.cannot_go_on(74).kind, Act::go_on);
+  EXPECT_EQ(job.status(), 74);
+}
+
 TEST(WhatNext, RanksAreNotStartedOnceHrunWasToldToEnd) {
   const JobPolicy policy;
   JobEvent told;
@@ -255,6 +343,7 @@ class Simulation {
   explicit Simulation(unsigned seed) : random_(seed) {
     policy_.grace = time_up_to(4000);
     if (one_in(3)) policy_.timeout_at = now_ + time_up_to(12000);
+    elastic_ = one_in(3);
     state_ = JobState(policy_);
     ready_at_ = now_ + time_up_to(500);
     reader_gone_at_ = one_in(6) ? now_ + time_up_to(10000) : TimePoint::max();
@@ -395,8 +484,40 @@ class Simulation {
       expected_.left_early(index);
       happens_to(Event::rank_left_early, index, 0);
     }
-    expect_blame({index, rank.host, {rank.exit_code, "", 0}, now_});
-    happens_to(Event::rank_ended, index, rank.exit_code);
+    JobEvent event = of(Event::rank_ended);
+    event.subject = {index, rank.host, {rank.exit_code, "", 0}, now_};
+    take_end(event);
+  }
+
+  /// An elastic job goes on without those that fail, until it cannot.
+  void take_end(JobEvent event) {
+    event.goes_on = elastic_ && event.subject.ending.exit_code != 0;
+    if (!event.goes_on) {
+      expect_blame(event.subject);
+      return happens(event);
+    }
+    const bool counts = last_sent_ == EndSignal::none && reports_ == 0;
+    if (counts && std::exchange(change_over_, false)) losses_.clear();
+    if (counts) losses_.push_back(event.subject);
+    happens(event);
+    if (one_in(3)) {
+      if (counts) change_over_ = true;
+      happens(of(Event::formed));
+    } else if (one_in(2)) {
+      if (counts) cannot_go_on();
+      JobEvent at_end = of(Event::cannot_go_on);
+      at_end.status = 74;
+      happens(at_end);
+    }
+  }
+
+  void cannot_go_on() {
+    expected_failure_ = true;
+    const bool blamed = expected_.known();
+    for (const auto& loss : losses_) {
+      if (!blamed) expected_.accuse(loss);
+    }
+    trigger();
   }
 
   void lose(int host) {
@@ -410,9 +531,8 @@ class Simulation {
       ++event.count;
     }
     event.subject = {-1, host, {255, "", 0}, now_};
-    expect_blame(event.subject);
     event.anybody_left = anybody_left();
-    happens(event);
+    take_end(event);
   }
 
   /// Other ranks end because they miss one that failed.
@@ -581,7 +701,10 @@ class Simulation {
   void check_status() {
     EXPECT_EQ(reports_, 1);
     EXPECT_FALSE(anybody_left());
-    if (expected_.known()) {
+    if (expected_failure_) {
+      EXPECT_EQ(*status_, 74);
+      EXPECT_EQ(state_.cause.failure().rank, expected_.failure().rank);
+    } else if (expected_.known()) {
       EXPECT_EQ(*status_, expected_.failure().ending.exit_code);
       EXPECT_NE(*status_, 0);
     } else if (state_.cause.known()) {
@@ -614,6 +737,10 @@ class Simulation {
   RootCause expected_;
   int expected_signal_ = 0;
   bool timed_out_ = false;
+  bool elastic_ = false;
+  std::vector<Failure> losses_;  // of its last change
+  bool change_over_ = false;
+  bool expected_failure_ = false;
   std::optional<TimePoint> triggered_at_;
   std::optional<TimePoint> signalled_at_;
   int last_signal_ = 0;
@@ -636,10 +763,11 @@ TEST(WhatNext, KeepsItsPromisesInRandomJobs) {
     for (const Reason reason : job.reasons()) ++reasons[reason];
     ++statuses[job.status()];
   }
-  for (const Reason reason : {Reason::first_failure, Reason::standstill, Reason::hopeless_standstill,
-                              Reason::timed_out, Reason::signalled, Reason::reader_gone})
+  for (const Reason reason :
+       {Reason::first_failure, Reason::standstill, Reason::hopeless_standstill, Reason::cannot_go_on,
+        Reason::timed_out, Reason::signalled, Reason::reader_gone})
     EXPECT_GT(reasons[reason], 10) << static_cast<int>(reason) << " must happen in some of the jobs";
-  for (const int status : {0, 1, 7, 124, 128 + SIGINT, 128 + SIGTERM, 128 + SIGPIPE, 128 + SIGSTOP, 255})
+  for (const int status : {0, 1, 7, 74, 124, 128 + SIGINT, 128 + SIGTERM, 128 + SIGPIPE, 128 + SIGSTOP, 255})
     EXPECT_GT(statuses[status], 10) << status << " must be the status of some of the jobs";
 }
 

@@ -38,6 +38,7 @@ JobSummary summary() {
   rank.pid = 12;
   rank.ending = Ending{137, "was killed by signal 9 (Killed)", 9};
   rank.first_cause = true;
+  rank.lost = true;
   summary.ranks.push_back(rank);
   return summary;
 }
@@ -48,6 +49,9 @@ TEST(JobSummary, SaysEverythingInJson) {
   EXPECT_EQ(json["np"], 2);
   EXPECT_EQ(json["hosts"], Json{"a"});
   EXPECT_EQ(json["exit_code"], 137);
+  EXPECT_EQ(json["generation"], nullptr);
+  EXPECT_EQ(json["ranks"][0]["lost"], false);
+  EXPECT_EQ(json["ranks"][1]["lost"], true);
   EXPECT_EQ(json["first_cause"], "rank 1 (pid 12 on a) was killed by signal 9 (Killed)");
   const auto& first = json["ranks"][0];
   EXPECT_EQ(first["pid"], 11);

@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generations with real state machines of members at the other end, on a clock of the test's own.
+#include "runner/launch/generations.h"
+
+#include "core/elastic/member.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <deque>
+#include <map>
+#include <set>
+
+namespace hora::hrun {
+namespace {
+
+using elastic::LeaderMessage;
+using elastic::Member;
+using elastic::MemberAction;
+using elastic::MemberMessage;
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+const Ending kKilled{137, "was killed by signal 9 (Killed)", 9};
+const Ending kGood{0, "exited with code 0", 0};
+const Ending kBad{3, "exited with code 3", 0};
+
+/// An elastic job: members that do at once as they are told, and keep what they hear.
+class ElasticRanks {
+ public:
+  explicit ElasticRanks(int least = 1, const std::vector<HostSlots>& hosts = {{"a", 2}, {"b", 2}})
+      : generations_(place(hosts, kRanks, false), policy(least),
+                     {[](int rank) { return fmt::format("(pid {})", 100 + rank); },
+                      [](int host, int port) { return fmt::format("host{}:{}", host, port); },
+                      [this] {
+                        Secret secret{};
+                        secret.fill(static_cast<unsigned char>(++secrets_));
+                        return secret;
+                      }},
+                     now_) {
+    for (int rank = 0; rank < kRanks; ++rank) members_.emplace(rank, Member(first_member(rank)));
+  }
+
+  static constexpr int kRanks = 4;
+
+  void join(int rank) {
+    MemberMessage join{.kind = MemberMessage::Kind::join};
+    join.port = static_cast<std::uint16_t>(5000 + rank);
+    tell(rank, join);
+    settle();
+  }
+  void all_join() {
+    for (int rank = 0; rank < kRanks; ++rank) join(rank);
+  }
+  void all_join_but_form_nothing() {
+    for (int rank = 0; rank < kRanks; ++rank) frozen_.insert(rank);
+    all_join();
+  }
+  void tell(int rank, const MemberMessage& message) { take(generations_.hear(rank, message, now_)); }
+  void finish(int rank) {
+    tell(rank, {.kind = MemberMessage::Kind::finish});
+    settle();
+  }
+  void change_is_due(int rank) {
+    act(rank, members_.at(rank).change_is_due());
+    settle();
+  }
+  /// A rank ends; whether the job goes on without it.
+  bool end(int rank, const Ending& ending = kKilled) {
+    members_.erase(rank);
+    const auto orders = generations_.ended(rank, ending, now_, now_);
+    take(orders);
+    settle();
+    return orders.goes_on;
+  }
+  bool lose_host(int host, const std::vector<int>& ranks) {
+    for (const int rank : ranks) members_.erase(rank);
+    const auto orders = generations_.lose_host(host, fmt::format("host {} is lost: no answer", host), now_);
+    take(orders);
+    settle();
+    return orders.goes_on;
+  }
+  void freeze(int rank) {
+    frozen_.insert(rank);
+    generations_.stopped(rank, now_);
+  }
+  void silence(int rank) { frozen_.insert(rank); }
+  /// Time passes, and hrun does nothing.
+  void stand_still(milliseconds time) {
+    now_ += time;
+    take(generations_.tick(now_));
+  }
+  /// Time passes; all ranks that can give signs of life.
+  void pass(milliseconds time) {
+    const TimePoint until = now_ + time;
+    while (now_ < until) {
+      now_ = std::min(until, now_ + milliseconds(100));
+      for (const auto& [rank, member] : members_) {
+        if (!frozen_.contains(rank)) tell(rank, {.kind = MemberMessage::Kind::beat});
+      }
+      take(generations_.tick(now_));
+      settle();
+    }
+  }
+  [[nodiscard]] std::vector<LeaderMessage> heard(int rank, LeaderMessage::Kind kind) const {
+    std::vector<LeaderMessage> found;
+    for (const auto& [to, message] : heard_) {
+      if (to == rank && message.kind == kind) found.push_back(message);
+    }
+    return found;
+  }
+  [[nodiscard]] std::vector<int> members_of_record(int rank) const {
+    std::vector<int> ranks;
+    for (const auto& each : members_.at(rank).record().members)
+      ranks.push_back(static_cast<int>(each.id) - 1);
+    return ranks;
+  }
+  [[nodiscard]] Member::Phase phase(int rank) const { return members_.at(rank).phase(); }
+  [[nodiscard]] std::string losses() const { return generations_.lost().describe(); }
+  void expect_ends() { generations_.expect_ends(); }
+  [[nodiscard]] const Generations& generations() const { return generations_; }
+
+  std::vector<std::string> lines;
+  std::vector<std::string> details;
+  std::vector<int> kills;
+  std::vector<GenerationOrders::End> ends;
+  int formed = 0;
+
+ private:
+  static elastic::ElasticPolicy policy(int least) {
+    elastic::ElasticPolicy policy;
+    policy.min_members = least;
+    policy.max_members = policy.first_members = kRanks;
+    policy.silence = milliseconds(5000);
+    policy.pause_timeout = milliseconds(10'000);
+    return policy;
+  }
+
+  void take(const GenerationOrders& orders) {
+    for (const auto& message : orders.messages) on_their_way_.push_back(message);
+    lines.insert(lines.end(), orders.lines.begin(), orders.lines.end());
+    details.insert(details.end(), orders.details.begin(), orders.details.end());
+    kills.insert(kills.end(), orders.kills.begin(), orders.kills.end());
+    if (orders.end) ends.push_back(*orders.end);
+    formed += orders.formed ? 1 : 0;
+  }
+
+  void settle() {
+    while (!on_their_way_.empty()) {
+      const auto [rank, message] = on_their_way_.front();
+      on_their_way_.pop_front();
+      heard_.emplace_back(rank, message);
+      if (members_.contains(rank) && !frozen_.contains(rank)) {
+        act(rank, elastic::deliver(members_.at(rank), message));
+      }
+    }
+  }
+
+  void act(int rank, const Member::Actions& actions) {
+    using Kind = MemberAction::Kind;
+    Member& member = members_.at(rank);
+    for (const auto& action : actions) {
+      switch (action.kind) {
+        case Kind::stop: {
+          elastic::Report report;
+          report.has_state = true;
+          act(rank, member.engine_stopped(report));
+          break;
+        }
+        case Kind::form: act(rank, member.formed()); break;
+        case Kind::suspect:
+        case Kind::report:
+        case Kind::tell_formed: tell(rank, elastic::message_of(action)); break;
+        case Kind::start:
+        case Kind::end: break;
+      }
+    }
+  }
+
+  TimePoint now_{std::chrono::hours(1)};
+  int secrets_ = 0;
+  Generations generations_;
+  std::map<int, Member> members_;
+  std::set<int> frozen_;
+  std::deque<GenerationOrders::Message> on_their_way_;
+  std::vector<std::pair<int, LeaderMessage>> heard_;
+};
+
+using Said = LeaderMessage::Kind;
+
+TEST(Generations, BeginWhenAllRanksHaveJoined) {
+  ElasticRanks job;
+  for (int rank = 0; rank < 3; ++rank) job.join(rank);
+  EXPECT_EQ(job.formed, 0);
+  job.join(3);
+  EXPECT_EQ(job.formed, 1);
+  EXPECT_THAT(job.lines, IsEmpty());
+  EXPECT_THAT(job.details, ElementsAre("4 ranks have joined (generation 1)"));
+  for (int rank = 0; rank < ElasticRanks::kRanks; ++rank) {
+    const auto records = job.heard(rank, Said::record);
+    ASSERT_THAT(records, SizeIs(1));
+    EXPECT_EQ(records[0].coordinator, "host0:5000");
+    EXPECT_EQ(records[0].secret[0], 1) << "all members have the same";
+    EXPECT_EQ(records[0].record.members[3], (elastic::MemberInfo{4, 1, 1, false}));
+    EXPECT_EQ(job.phase(rank), Member::Phase::running);
+  }
+}
+
+TEST(Generations, GoOnWithoutAnyRankThatDies) {
+  for (int dead = 0; dead < ElasticRanks::kRanks; ++dead) {
+    SCOPED_TRACE(dead);
+    ElasticRanks job;
+    job.all_join();
+    EXPECT_TRUE(job.end(dead));
+    EXPECT_EQ(job.formed, 2);
+    EXPECT_THAT(job.lines, ElementsAre(fmt::format(
+                               "rank {} (pid {}) was killed by signal 9 (Killed); the job goes on with "
+                               "3 of 4 ranks (generation 2)",
+                               dead, 100 + dead)));
+    for (int rank = 0; rank < ElasticRanks::kRanks; ++rank) {
+      if (rank == dead) continue;
+      EXPECT_EQ(job.phase(rank), Member::Phase::running);
+      const auto stops = job.heard(rank, Said::stop);
+      ASSERT_THAT(stops, SizeIs(1));
+      EXPECT_EQ(stops[0].lost, first_member(dead));
+      EXPECT_EQ(stops[0].why,
+                fmt::format("rank {} (pid {}) was killed by signal 9 (Killed)", dead, 100 + dead));
+      const auto records = job.heard(rank, Said::record);
+      ASSERT_THAT(records, SizeIs(2));
+      EXPECT_EQ(records[1].secret[0], 2) << "each generation has a new one";
+      EXPECT_EQ(records[1].coordinator, dead == 0 ? "host0:5001" : "host0:5000");
+    }
+    EXPECT_EQ(
+        job.details.back(),
+        "generation 2: its members stopped 0.0 ms after the change was noticed, and were connected 0.0 ms "
+        "later");
+    EXPECT_EQ(job.losses(), fmt::format("1 of 4 ranks was lost: rank {} after 0.0 s (generation 1)", dead));
+    EXPECT_THAT(job.ends, IsEmpty());
+  }
+}
+
+TEST(Generations, TellMembersTheRanksOfTheirGenerationAndTheUserThoseOfTheStart) {
+  ElasticRanks job;
+  job.all_join();
+  job.end(0);
+  job.pass(milliseconds(1500));
+  job.end(2);
+  EXPECT_THAT(job.lines.back(), HasSubstr("rank 2 (pid 102) was killed"));
+  EXPECT_EQ(job.heard(3, Said::stop).back().why, "rank 1 (pid 102) was killed by signal 9 (Killed)");
+  EXPECT_EQ(job.losses(),
+            "2 of 4 ranks were lost: rank 0 after 0.0 s (generation 1), rank 2 after 1.5 s (generation 2)");
+  EXPECT_THAT(job.generations().lost().ranks(), ElementsAre(0, 2));
+  EXPECT_EQ(job.generations().generation(), 3u);
+}
+
+TEST(Generations, EndARankThatIsStopped) {
+  ElasticRanks job;
+  job.all_join();
+  job.freeze(1);
+  EXPECT_LE(job.generations().next(), TimePoint(std::chrono::hours(1) + milliseconds(200)));
+  job.pass(milliseconds(200));
+  EXPECT_THAT(job.kills, ElementsAre(1));
+  EXPECT_THAT(job.lines, IsEmpty()) << "its end is awaited";
+  EXPECT_EQ(job.heard(0, Said::stop).back().why, "rank 1 (pid 101) was ended by hrun: it is stopped");
+  EXPECT_TRUE(job.end(1));
+  EXPECT_EQ(job.generations().how(1, kKilled), "was ended by hrun: it is stopped");
+  EXPECT_EQ(job.generations().how(2, kKilled), kKilled.how);
+  EXPECT_THAT(job.lines,
+              ElementsAre("rank 1 (pid 101) was ended by hrun: it is stopped; the job goes on with 3 "
+                          "of 4 ranks (generation 2)"));
+  EXPECT_THAT(job.members_of_record(3), ElementsAre(0, 2, 3));
+}
+
+TEST(Generations, EndARankThatIsSilentButNotIfHrunStoodStillItself) {
+  ElasticRanks job;
+  job.all_join();
+  job.stand_still(milliseconds(60'000));
+  EXPECT_THAT(job.kills, IsEmpty());
+  job.silence(2);
+  job.pass(milliseconds(5000));
+  EXPECT_THAT(job.kills, ElementsAre(2));
+  EXPECT_EQ(job.heard(0, Said::stop).back().why,
+            "rank 2 (pid 102) was ended by hrun: it gives no sign of life");
+}
+
+TEST(Generations, TellThatAConnectionIsLost) {
+  ElasticRanks job;
+  job.all_join();
+  job.tell(3, {.kind = MemberMessage::Kind::suspect, .peer = first_member(1)});
+  job.pass(milliseconds(100));
+  EXPECT_EQ(job.heard(0, Said::stop).back().why,
+            "rank 3 (pid 103) has lost the connection with rank 1 (pid 101)");
+  EXPECT_EQ(job.heard(0, Said::stop).back().lost, first_member(1));
+  EXPECT_THAT(job.lines,
+              ElementsAre("rank 3 (pid 103) has lost the connection with rank 1 (pid 101); the job "
+                          "goes on with 4 of 4 ranks (generation 2)"));
+  EXPECT_EQ(job.losses(), "");
+}
+
+TEST(Generations, PauseWithTooFewRanksAndEndAfterATime) {
+  ElasticRanks job(3);
+  job.all_join();
+  EXPECT_TRUE(job.end(0));
+  EXPECT_TRUE(job.end(1));
+  EXPECT_THAT(job.lines.back(),
+              HasSubstr("; the job pauses with 2 of 4 ranks, as it needs 3 (generation 3)"));
+  job.pass(milliseconds(9900));
+  EXPECT_THAT(job.ends, IsEmpty());
+  job.pass(milliseconds(100));
+  ASSERT_THAT(job.ends, SizeIs(1));
+  EXPECT_EQ(job.ends[0].status, kPausedTooLong);
+  EXPECT_EQ(job.lines.back(), "the job cannot go on: it has had fewer than 3 ranks for 10 s");
+}
+
+TEST(Generations, EndTheJobWithTheLastRankThatHasTheState) {
+  ElasticRanks job;
+  job.all_join();
+  for (int rank = 0; rank < ElasticRanks::kRanks; ++rank) {
+    EXPECT_THAT(job.ends, IsEmpty());
+    EXPECT_TRUE(job.end(rank));
+  }
+  ASSERT_THAT(job.ends, SizeIs(1));
+  EXPECT_EQ(job.ends[0].status, kStateLost);
+  EXPECT_EQ(job.lines.back(),
+            "the job cannot go on: the state of the training is lost: no process that has it is left");
+}
+
+TEST(Generations, DoNotBeginWithoutARankThatEndedBefore) {
+  for (const Ending& ending : {kBad, kGood}) {
+    ElasticRanks job;
+    EXPECT_FALSE(job.end(3, ending));
+    EXPECT_THAT(job.ends, IsEmpty()) << "nobody waits";
+    job.join(0);
+    ASSERT_THAT(job.ends, SizeIs(1));
+    EXPECT_EQ(job.ends[0].status, 0) << "that of the rank";
+    EXPECT_THAT(job.lines, ElementsAre("the job cannot begin: it needs 4 ranks to begin, and 3 are left"));
+  }
+  ElasticRanks joined;
+  for (const int rank : {0, 1, 2}) joined.join(rank);
+  EXPECT_FALSE(joined.end(1)) << "it had joined";
+  EXPECT_THAT(joined.ends, SizeIs(1));
+}
+
+TEST(Generations, HaveLostNobodyWhereAProgramDoesNotUseThem) {
+  ElasticRanks job;
+  for (int rank = 0; rank < ElasticRanks::kRanks; ++rank) EXPECT_FALSE(job.end(rank, kGood));
+  EXPECT_THAT(job.ends, IsEmpty());
+  EXPECT_EQ(job.losses(), "");
+}
+
+TEST(Generations, HaveLostNobodyWhomHrunHasToldToEnd) {
+  ElasticRanks job;
+  job.all_join();
+  job.end(3);
+  job.expect_ends();
+  job.end(2);
+  EXPECT_EQ(job.losses(), "1 of 4 ranks was lost: rank 3 after 0.0 s (generation 1)");
+}
+
+TEST(Generations, CannotBeginWhereAllRanksHaveGoneBeforeTheFirstStep) {
+  ElasticRanks job;
+  job.all_join_but_form_nothing();
+  for (int rank = 0; rank < 3; ++rank) EXPECT_TRUE(job.end(rank, rank == 1 ? kBad : kGood));
+  EXPECT_FALSE(job.end(3, kGood));
+  ASSERT_THAT(job.ends, SizeIs(1));
+  EXPECT_EQ(job.ends[0].status, 0) << "that of the rank that failed";
+  EXPECT_EQ(job.lines.back(), "the job cannot begin: it needs 4 ranks to begin, and 0 are left");
+}
+
+TEST(Generations, AreOverWhenAllRanksHaveFinished) {
+  ElasticRanks job;
+  job.all_join();
+  EXPECT_TRUE(job.end(2));
+  const std::size_t lines = job.lines.size();
+  for (const int rank : {0, 1, 3}) job.finish(rank);
+  for (const int rank : {0, 1}) EXPECT_FALSE(job.end(rank, kGood));
+  EXPECT_FALSE(job.end(3, kBad)) << "a failure after the last step is one of the job";
+  EXPECT_EQ(job.lines.size(), lines);
+  EXPECT_THAT(job.ends, IsEmpty());
+  EXPECT_EQ(job.losses(), "1 of 4 ranks was lost: rank 2 after 0.0 s (generation 1)");
+}
+
+TEST(Generations, GoOnWithoutAHost) {
+  ElasticRanks job;
+  job.all_join();
+  EXPECT_TRUE(job.lose_host(0, {0, 1}));
+  EXPECT_THAT(job.lines,
+              ElementsAre("host 0 is lost: no answer; the job goes on with 2 of 4 ranks (generation 2)"));
+  EXPECT_EQ(job.heard(2, Said::stop).back().lost, first_member(0));
+  EXPECT_EQ(job.heard(2, Said::stop).back().why, "host 0 is lost: no answer");
+  EXPECT_EQ(job.heard(2, Said::record).back().coordinator, "host1:5002");
+  EXPECT_THAT(job.losses(), HasSubstr("2 of 4 ranks were lost: rank 0"));
+}
+
+TEST(Generations, LetARankGoThatAsksForIt) {
+  ElasticRanks job;
+  job.all_join();
+  job.tell(1, {.kind = MemberMessage::Kind::leave});
+  job.pass(milliseconds(100));
+  ASSERT_THAT(job.heard(0, Said::plan_change), SizeIs(1));
+  job.change_is_due(0);
+  EXPECT_EQ(job.phase(1), Member::Phase::ended);
+  EXPECT_THAT(job.lines,
+              ElementsAre("rank 1 (pid 101) has left; the job goes on with 3 of 4 ranks (generation 2)"));
+  EXPECT_EQ(job.heard(2, Said::stop).back().lost, 0u);
+  EXPECT_TRUE(job.end(1, kGood));
+  EXPECT_EQ(job.losses(), "") << "it left in order";
+}
+
+TEST(Generations, TakeAJoinOnce) {
+  ElasticRanks job;
+  job.all_join();
+  job.end(0);
+  job.join(1);
+  EXPECT_EQ(job.formed, 2);
+  EXPECT_THAT(job.heard(1, Said::record), SizeIs(2));
+}
+
+}  // namespace
+}  // namespace hora::hrun
