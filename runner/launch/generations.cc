@@ -72,10 +72,8 @@ Generations::Generations(const std::vector<HostShare>& shares, const elastic::El
 GenerationOrders Generations::hear(int rank, const MemberMessage& message, TimePoint now) {
   Process& process = processes_[static_cast<std::size_t>(rank)];
   leader_.hear_from(process.info.id, now);
-  if (message.kind == MemberMessage::Kind::join) {
-    if (std::exchange(process.joined, true)) return {};
-    process.port = message.port;
-  }
+  if (message.kind == MemberMessage::Kind::join && std::exchange(process.joined, true)) return {};
+  if (message.port != 0) process.port = message.port;  // where it listens for the next generation
   if (message.kind == MemberMessage::Kind::finish) process.finished = true;
   const Cause cause = cause_of(rank, message);
   GenerationOrders orders = carry_out(elastic::deliver(leader_, process.info, message, now), cause, now, now);
