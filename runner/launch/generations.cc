@@ -76,7 +76,7 @@ GenerationOrders Generations::hear(int rank, const MemberMessage& message, TimeP
     if (std::exchange(process.joined, true)) return {};
     process.port = message.port;
   }
-  if (message.kind == MemberMessage::Kind::finish) process.finished = true;
+  if (message.kind == MemberMessage::Kind::finish && !process.out) process.finished = true;
   const Cause cause = cause_of(rank, message);
   GenerationOrders orders = carry_out(elastic::deliver(leader_, process.info, message, now), cause, now, now);
   if (message.kind == MemberMessage::Kind::join) end_if_it_cannot_begin(orders);
