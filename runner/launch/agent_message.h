@@ -42,8 +42,9 @@ namespace hora::hrun {
 //   pong                 agent   the answer to it
 //
 // An end that hears nothing for kSilence takes the other for lost: an agent then ends its ranks, and hrun
-// ends the job. Of a stream each end sends at most kWindow bytes that have not been reported as passed on. So
-// a reader that stands still holds up its own stream, and nothing else.
+// ends the job, or goes on without the host if the job is elastic. Of a stream each end sends at most kWindow
+// bytes that have not been reported as passed on. So a reader that stands still holds up its own stream, and
+// nothing else.
 
 enum class Word : std::uint8_t {
   plan,

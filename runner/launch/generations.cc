@@ -74,7 +74,7 @@ GenerationOrders Generations::hear(int rank, const MemberMessage& message, TimeP
   leader_.hear_from(process.info.id, now);
   if (message.kind == MemberMessage::Kind::join && std::exchange(process.joined, true)) return {};
   if (message.port != 0) process.port = message.port;  // where it listens for the next generation
-  if (message.kind == MemberMessage::Kind::finish) process.finished = true;
+  if (message.kind == MemberMessage::Kind::finish && !process.out) process.finished = true;
   const Cause cause = cause_of(rank, message);
   GenerationOrders orders = carry_out(elastic::deliver(leader_, process.info, message, now), cause, now, now);
   if (message.kind == MemberMessage::Kind::join) end_if_it_cannot_begin(orders);

@@ -411,6 +411,10 @@ TEST(Generations, LetARankGoThatAsksForIt) {
   EXPECT_EQ(job.heard(2, Said::stop).back().lost, 0u);
   EXPECT_TRUE(job.end(1, kGood));
   EXPECT_EQ(job.losses(), "") << "it left in order";
+  job.tell(3, {.kind = MemberMessage::Kind::leave});
+  job.change_is_due(0);
+  job.finish(3);
+  EXPECT_TRUE(job.end(3, kBad)) << "it was no member any more when it finished";
 }
 
 TEST(Generations, TakeAJoinOnce) {
