@@ -172,11 +172,8 @@ def enter(mpi_communicator: int | None = None) -> bool:
         _runtime = _native.Runtime(mpi_communicator, packaged_nccl())
         _stacks.tell_frames_of_python()
         _owner = os.getpid()
-        _numbers.clear()
-        for kind, process_set in list(_objects):
-            if process_set != 0:
-                del _objects[kind, process_set]
-        return True
+    _begin_numbers()
+    return True
 
 
 def leave(failure: str) -> bool:
@@ -187,12 +184,35 @@ def leave(failure: str) -> bool:
     if runtime is None:
         return False
     runtime.shutdown(failure)
-    let_go_of_ended()  # only now: until the runtime has ended, memory is lent to it
+    _forget_handles()
+    with _lock:
+        _last_handle = 0
+    return True
+
+
+def next_generation() -> None:
+    """Goes on with the ranks that the launcher has chosen, and forgets every handle. Raises HoraInternalError
+    if this process is not among them, or the ranks of the job never change."""
+    runtime().next_generation()
+    _forget_handles()
+    _begin_numbers()
+
+
+def _forget_handles() -> None:
+    """Forgets the handles of operations that have ended with their job, or with a generation of it."""
+    let_go_of_ended()  # only now: before that, memory is lent to them
     with _lock:
         _pending.clear()
         _lending.clear()
-        _last_handle = 0
-    return True
+
+
+def _begin_numbers() -> None:
+    """Makes names count from the beginning, as they do on all ranks."""
+    with _lock:
+        _numbers.clear()
+        for kind, process_set in list(_objects):
+            if process_set != 0:
+                del _objects[kind, process_set]
 
 
 def leave_at_exit(reasons: dict[int, str], likely: str) -> None:

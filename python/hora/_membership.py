@@ -56,6 +56,20 @@ def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None 
     sets.begin(listed)
 
 
+def next_generation() -> None:
+    """Goes on with the ranks that are left, in an elastic job (`hrun --min-np`). Waits until there are
+    enough. Handles and process sets are forgotten. All ranks call it.
+
+    Raises:
+        HoraInternalError: this process is not among them any more, or the job is not elastic.
+    """
+    global _homogeneous
+    _job.next_generation()
+    sets.end()
+    _homogeneous = _gather_homogeneous()
+    sets.begin([])
+
+
 def shutdown() -> None:
     """Leaves the job: waits until every rank does, and after HORA_MISSING_WARNING one line on stderr says for
     whom. Operations that are still under way end with HoraInternalError; others that wait for a message of

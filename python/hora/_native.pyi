@@ -229,6 +229,11 @@ class Runtime:
         """Zero-filled memory, which the ranks of this host exchange fastest; of a GPU: which NCCL has been
         told of."""
 
+    @property
+    def is_elastic(self) -> bool: ...
+    @property
+    def generation(self) -> int: ...
+    def next_generation(self) -> int: ...
     def copy_for_later(self, to: int, source: int, size: int) -> None:
         """Between addresses of the host, to memory from `allocate`: past the caches where that is faster."""
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training that survives failures: state that can be taken back, and a loop that starts again from it.
 
-In this version the ranks of a job stay the same: after an error that all ranks have met they leave the job,
-join it again and go on from what was last committed. A rank that has died is not replaced.
+After an error that all ranks have met they go on from what was last committed. In a job that `hrun --min-np`
+has started they do so too after the loss of a rank, with the ranks that are left. In other jobs a rank that
+has died ends the job. This version replaces no rank.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 import hora
 from hora import _job
 from hora._errors import HoraError, HoraInternalError
+from hora._membership import next_generation
 from hora._objects import allgather_object
 
 _DEATH_SECONDS = 1.0  # for a process that has left a job to end
@@ -174,18 +176,22 @@ class Peers:
 
 
 def rejoin(peers: Peers) -> None:
-    """Leaves the job and joins it again, with the ranks that it had.
+    """Goes on with the ranks that are left, if the job is elastic. Else leaves the job and joins it again,
+    with the ranks that it had.
 
     Raises:
         HoraInternalError: a rank has ended, and membership is fixed; or they did not come in time. It names
-            them.
+            them. In an elastic job: this process is not among the ranks that are left.
     """
+    if _job.runtime().is_elastic:
+        next_generation()
+        return
     hora.shutdown()
     gone = peers.ended(_DEATH_SECONDS)
     if gone is not None:
         raise HoraInternalError(
-            f"the job cannot be joined again: rank {gone[0]} (process {gone[1]}) has ended, and this version "
-            "does not replace ranks; start the job again"
+            f"the job cannot be joined again: rank {gone[0]} (process {gone[1]}) has ended; start it again "
+            "with `hrun --min-np`, and it goes on without the ranks that it loses"
         )
     hora.init()
 
@@ -261,17 +267,18 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
                 state.commit()
 
     First the state of rank 0 is given to all. After a HoraInternalError the ranks take back what they have
-    done since the last `commit`, leave the job, join it again, call the state's reset callbacks, and call
-    `func` again.
+    done since the last `commit`, join the job again, call the state's reset callbacks, and call `func` again.
+    In an elastic job (`hrun --min-np`) they do so without the ranks that were lost.
 
     Raises:
-        HoraInternalError: a rank has ended, so that the job cannot be joined again; the text names it.
+        HoraInternalError: a rank has ended, and the job is not elastic; the text names it.
     """
     peers = Peers()
 
     @functools.wraps(func)
     def watched(state: State, *args: Any, **kwargs: Any) -> Any:
-        peers.meet()
+        if not _job.runtime().is_elastic:
+            peers.meet()
         return func(state, *args, **kwargs)
 
     @functools.wraps(func)

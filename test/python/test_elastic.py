@@ -78,6 +78,64 @@ def test_a_rank_that_is_gone_is_named_and_ends_the_job(how: str, first: str):
     assert "trained" not in result.stdout
 
 
+SURVIVE = """
+import os, signal, sys, torch, hora.torch as hvd
+lost = int(sys.argv[1])
+hvd.init()
+torch.manual_seed(hvd.rank())
+model = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.BatchNorm1d(64), torch.nn.Linear(64, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+dataset = torch.utils.data.TensorDataset(torch.arange(240.0).reshape(60, 4) / 240)
+sampler = hvd.elastic.ElasticSampler(dataset)
+loader = torch.utils.data.DataLoader(dataset, batch_size=5, sampler=sampler)
+state = hvd.elastic.TorchState(model, optimizer, sampler=sampler, epoch=0, batch=0)
+started_as = hvd.rank()
+
+@hvd.elastic.run
+def train(state):
+    while state.epoch < 4:
+        for (batch,) in loader:
+            optimizer.zero_grad()
+            model(batch).square().mean().backward()
+            if (state.epoch, state.batch, started_as) == (1, 2, lost):
+                os.kill(os.getpid(), signal.SIGKILL)
+            optimizer.step()
+            sampler.record_batch(state.batch, 5)
+            state.batch += 1
+            state.commit()
+        state.epoch += 1
+        state.batch = 0
+        sampler.set_epoch(state.epoch)
+        state.commit()
+
+train(state)
+assert hvd.size() == 2, hvd.size()
+hvd.check_replicas(model)
+weights = hvd.allgather(torch.cat([each.detach().flatten() for each in model.parameters()])[None])
+assert torch.equal(weights[0], weights[1])
+print("trained", state.epoch)
+"""
+
+
+@pytest.mark.parametrize("lost", [0, 2])
+def test_training_goes_on_without_a_rank_that_is_killed(lost: int):
+    result = hrun("-np", "3", "--min-np", "2", *ready_python(), "-c", SURVIVE, str(lost), seconds=60)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("trained 4") == 2
+    assert f"rank {lost} (pid " in result.stderr
+    assert (
+        "was killed by signal 9 (Killed); the job goes on with 2 of 3 ranks (generation 2)" in result.stderr
+    )
+
+
+@pytest.mark.parametrize("how", ["mismatch", "own"])
+def test_an_elastic_job_goes_on_with_all_ranks_after_an_error_that_all_meet(how: str):
+    result = hrun("-np", "3", "--min-np", "2", *ready_python(), "-c", TRAIN, how, seconds=60)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("trained") == 3
+
+
 def test_states_hold_what_is_handed_to_them():
     run_ready(
         2,
