@@ -64,6 +64,14 @@ class HoraBackwardError(HoraInternalError):
     backward()."""
 
 
+class HoraRanksChangedError(HoraInternalError):
+    """The ranks of an elastic job change, as one was lost. `hora.elastic.run` catches it, and goes on with
+    the other ranks."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}; hora.elastic.run goes on with the other ranks"
+
+
 class HoraRankError(HoraInternalError):
     """A function that `hora.run` called raised an exception on a rank.
 
@@ -91,6 +99,8 @@ def exception_for(code: str) -> type[HoraError]:
         return HoraArgumentError
     if code == "rank_failed":
         return HoraBackwardError
+    if code == "generation_ended":
+        return HoraRanksChangedError
     if code == "unavailable":
         return HoraUnavailableError
     return HoraTimeoutError if code == "timeout" else HoraInternalError

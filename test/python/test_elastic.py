@@ -129,6 +129,22 @@ def test_training_goes_on_without_a_rank_that_is_killed(lost: int):
     )
 
 
+def test_a_program_that_does_not_go_on_is_told_how_to():
+    program = """
+import os, signal, torch, hora.torch as hvd
+hvd.init()
+hvd.allreduce(torch.ones(1))
+if hvd.rank() == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+while True:
+    hvd.allreduce(torch.ones(1))
+"""
+    result = hrun("-np", "2", "--min-np", "1", *ready_python(), "-c", program, seconds=60)
+    assert result.returncode != 0
+    assert "HoraRanksChangedError: " in result.stderr
+    assert "; hora.elastic.run goes on with the other ranks" in result.stderr
+
+
 @pytest.mark.parametrize("how", ["mismatch", "own"])
 def test_an_elastic_job_goes_on_with_all_ranks_after_an_error_that_all_meet(how: str):
     result = hrun("-np", "3", "--min-np", "2", *ready_python(), "-c", TRAIN, how, seconds=60)

@@ -131,6 +131,7 @@ def main() -> None:
         hvd.HoraNotInitializedError,
         hvd.HoraProcessSetError,
         hvd.HoraBackwardError,
+        hvd.HoraRanksChangedError,
         hvd.HoraReplicaError,
         hvd.HoraShapeError,
         hvd.HoraUnavailableError,
