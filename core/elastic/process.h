@@ -13,6 +13,9 @@
 
 namespace hora::elastic {
 
+/// The time in which all members connect; then a generation without those that do not come is chosen.
+inline constexpr std::chrono::milliseconds kFormTimeout{5000};
+
 /// The sizes and times of an elastic job. A value.
 struct ElasticPolicy {
   int min_members = 1;  ///< with fewer the job pauses
@@ -21,7 +24,7 @@ struct ElasticPolicy {
   std::chrono::milliseconds silence{1000};       ///< after which a member that gives no sign of life is ended
   std::chrono::milliseconds stopped_after{200};  ///< the same for a process that is stopped (SIGSTOP)
   std::chrono::milliseconds stop_timeout{5000};  ///< for a member to stop its engine and report
-  std::chrono::milliseconds form_timeout{5000};  ///< for all members to connect
+  std::chrono::milliseconds form_timeout = kFormTimeout;
   std::chrono::milliseconds pause_timeout{600'000};  ///< for processes that end a pause to come
 };
 

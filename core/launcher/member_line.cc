@@ -26,6 +26,11 @@ void MemberLine::send(const elastic::MemberMessage& message) {
   }
 }
 
+void MemberLine::beat() {
+  const Bytes bytes = encode(elastic::MemberMessage{.kind = elastic::MemberMessage::Kind::beat});
+  ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 std::optional<elastic::LeaderMessage> MemberLine::receive() {
   const auto got = ::recv(socket_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return std::nullopt;

@@ -19,6 +19,8 @@ class MemberLine {
 
   /// Tells hrun. Waits while the socket is full, as hrun always reads. Nothing if hrun has ended.
   void send(const elastic::MemberMessage& message);
+  /// Gives hrun a sign of life. Nothing if the socket is full: there is one in it.
+  void beat();
   /// Takes the next message that has come, without waiting. Nothing: there is none. Throws
   /// Error(unavailable) if hrun has ended, and Error(internal) for bytes that it would not send.
   [[nodiscard]] std::optional<elastic::LeaderMessage> receive();

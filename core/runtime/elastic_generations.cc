@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <array>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -27,8 +28,7 @@ using elastic::LeaderMessage;
 using elastic::MemberAction;
 using elastic::MemberMessage;
 
-constexpr std::chrono::seconds kBeat{1};         // a sign of life
-constexpr std::chrono::seconds kFormTimeout{5};  // as ElasticPolicy's
+constexpr std::chrono::seconds kBeat{1};  // a sign of life
 
 /// A socket at which the others find this process if it is rank 0 of the next generation. It listens on the
 /// loopback alone where the launcher has put rank 0 there.
@@ -71,7 +71,10 @@ class ElasticGenerations final : public Generations {
         connect_(std::move(connect)),
         line_(*settings.member_fd),
         member_(settings.member_id) {}
-  ~ElasticGenerations() override { ElasticGenerations::finish(false); }
+  ~ElasticGenerations() override {
+    ElasticGenerations::close();
+    ElasticGenerations::finish(false);
+  }
   ElasticGenerations(const ElasticGenerations&) = delete;
   ElasticGenerations& operator=(const ElasticGenerations&) = delete;
 
@@ -88,12 +91,22 @@ class ElasticGenerations final : public Generations {
                             std::chrono::duration<double>(settings_.start_timeout).count()));
   }
 
-  std::optional<Generation> take_next() override { return slot_.take(); }
+  std::optional<Generation> take_next() override {
+    auto next = slot_.take();
+    if (next) next->config.start_timeout = settings_.start_timeout;
+    return next;
+  }
   [[nodiscard]] bool has_more() const override { return slot_.has_more(); }
+  [[nodiscard]] bool change_is_due() const override { return slot_.change_is_due(); }
   void session_ended() override { slot_.set_session_ended(); }
+
+  void close() override {
+    slot_.end({Code::invalid_argument, "this process has left the job, and cannot join it again"});
+  }
 
   void finish(bool well) override {
     slot_.set_finish(well);
+    const std::lock_guard lock(finish_mutex_);
     if (thread_.joinable()) thread_.join();
     slot_.drop();
   }
@@ -121,9 +134,19 @@ class ElasticGenerations final : public Generations {
   bool look_at_user() {
     const auto finish = slot_.finish();
     if (finish == GenerationSlot::Finish::well) line_.send({.kind = MemberMessage::Kind::finish});
-    if (finish != GenerationSlot::Finish::no) return true;
+    if (finish == GenerationSlot::Finish::well) return true;
+    if (finish == GenerationSlot::Finish::badly) return is_let_go();
     if (slot_.has_session_ended(member_.record().generation)) carry_out(member_.change_is_due());
     return false;
+  }
+
+  /// Of a process that fails: reports that it leaves, so that the others need not wait for its end. Returns
+  /// whether it has.
+  bool is_let_go() {
+    const Phase phase = member_.phase();
+    if (phase == Phase::running || phase == Phase::forming)
+      carry_out(member_.hear_stop(member_.record().generation));
+    return leaves_ || phase == Phase::waiting || phase == Phase::ended;
   }
 
   void hear(const LeaderMessage& message) {
@@ -133,6 +156,7 @@ class ElasticGenerations final : public Generations {
       const int rank = member_.record().rank_of(message.lost);
       if (rank >= 0) lost_ = RankEnd{rank, true, message.why, {}};
     }
+    if (message.kind == LeaderMessage::Kind::plan_change) slot_.plan_change(message.generation);
     carry_out(elastic::deliver(member_, message));
   }
 
@@ -140,13 +164,16 @@ class ElasticGenerations final : public Generations {
     const TimePoint now = Clock::now();
     if (now < next_beat_) return;
     next_beat_ = now + kBeat;
-    line_.send({.kind = MemberMessage::Kind::beat});
+    line_.beat();
   }
 
   void carry_out(const elastic::Member::Actions& actions) {
     for (const auto& action : actions) {
       switch (action.kind) {
-        case MemberAction::Kind::report: send(elastic::message_of(action)); break;
+        case MemberAction::Kind::report:
+          leaves_ = action.report.leaving;
+          send(elastic::message_of(action));
+          break;
         case MemberAction::Kind::suspect:
         case MemberAction::Kind::tell_formed: line_.send(elastic::message_of(action)); break;
         case MemberAction::Kind::stop: stop(); break;
@@ -181,14 +208,14 @@ class ElasticGenerations final : public Generations {
     if (membership.rank == 0) membership.listener = std::move(listener_);
     listener_ = nullptr;
     Generation generation{{}, settings_, record.committed, state_root_of(record)};
-    generation.config.start_timeout = kFormTimeout;
-    slot_.form(std::move(generation), std::move(membership), connect_, Clock::now() + kFormTimeout);
+    generation.config.start_timeout = elastic::kFormTimeout;
+    slot_.form(std::move(generation), std::move(membership), connect_, Clock::now() + elastic::kFormTimeout);
   }
 
   void formation_ended(const Status& outcome) {
     if (member_.phase() == Phase::stopping) return report_unused();
     if (outcome.code == Code::ok) return carry_out(member_.formed());
-    if (is_own_fault(outcome)) return slot_.end(outcome);
+    if (is_own_fault(outcome)) slot_.end(outcome);
     carry_out(member_.hear_stop(member_.record().generation));
   }
 
@@ -202,7 +229,10 @@ class ElasticGenerations final : public Generations {
     const std::string why = why_.empty() ? "its ranks change" : why_;
     const Status status{Code::generation_ended,
                         fmt::format("generation {} of the job has ended: {}", generation, why)};
-    carry_out(member_.engine_stopped(stop_(status)));
+    line_.beat();  // the next one comes when the engine has stopped
+    elastic::Report report = stop_(status);
+    report.leaving = !slot_.has_more();
+    carry_out(member_.engine_stopped(std::move(report)));
   }
 
   /// Reports of a generation that was never in use. This process votes for nothing in it.
@@ -212,12 +242,14 @@ class ElasticGenerations final : public Generations {
     elastic::Report report;
     report.voted = report.committed = record.committed;
     report.has_state = record.members[static_cast<std::size_t>(record.rank_of(member_.id()))].has_state;
+    report.leaving = !slot_.has_more();
     carry_out(member_.engine_stopped(report));
   }
 
   const Config settings_;
   const Formation::Connect connect_;
   Stop stop_;
+  std::mutex finish_mutex_;  // of those who wait for the thread
   GenerationSlot slot_;
   MemberLine line_;
   elastic::Member member_;
@@ -225,6 +257,7 @@ class ElasticGenerations final : public Generations {
   LeaderMessage announced_;                     // the last record, with its coordinator and secret
   std::string why_;                             // the present generation ends
   std::optional<RankEnd> lost_;                 // of the present generation
+  bool leaves_ = false;                         // it has told hrun that it is in no other generation
   TimePoint next_beat_ = TimePoint::min();
   std::thread thread_;
 };

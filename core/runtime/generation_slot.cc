@@ -6,6 +6,11 @@
 #include <utility>
 
 namespace hora {
+namespace {
+
+const RankEnd kNobodyWaits{0, false, "is not waited for", {}};  // for a formation that is given up
+
+}  // namespace
 
 void GenerationSlot::form(Generation generation, Membership membership, const Formation::Connect& connect,
                           TimePoint deadline) {
@@ -24,7 +29,7 @@ std::optional<Status> GenerationSlot::take_outcome() {
 
 void GenerationSlot::offer() {
   const std::lock_guard lock(mutex_);
-  can_take_ = true;
+  can_take_ = !over_;
   changed_.notify_all();
 }
 
@@ -33,7 +38,7 @@ GenerationSlot::Where GenerationSlot::withdraw(std::uint64_t generation, const s
   can_take_ = false;
   if (taken_ == generation) return Where::taken;
   if (formed_) return Where::formed;
-  if (formation_ && lost) formation_->cancel(*lost);
+  if (formation_) formation_->cancel(lost.value_or(kNobodyWaits));
   return Where::forming;
 }
 
@@ -41,6 +46,11 @@ void GenerationSlot::drop() {
   std::unique_ptr<Formation> unused;
   const std::lock_guard lock(mutex_);
   unused = std::move(formation_);
+}
+
+void GenerationSlot::plan_change(std::uint64_t generation) {
+  const std::lock_guard lock(mutex_);
+  change_due_ = generation;
 }
 
 void GenerationSlot::end(const Status& why) {
@@ -87,6 +97,11 @@ bool GenerationSlot::has_more() const {
   return !over_;
 }
 
+bool GenerationSlot::change_is_due() const {
+  const std::lock_guard lock(mutex_);
+  return change_due_ > 0 && change_due_ == taken_;
+}
+
 void GenerationSlot::set_session_ended() {
   const std::lock_guard lock(mutex_);
   session_ended_ = taken_;
@@ -96,9 +111,7 @@ void GenerationSlot::set_session_ended() {
 void GenerationSlot::set_finish(bool well) {
   const std::lock_guard lock(mutex_);
   if (finish_ == Finish::no) finish_ = well ? Finish::well : Finish::badly;
-  if (!over_)
-    over_ = Status{Code::invalid_argument, "this process has left the job, and cannot join it again"};
-  if (formation_) formation_->cancel({0, false, "is waited for no longer", {}});
+  if (formation_) formation_->cancel(kNobodyWaits);
   event_.ring();
 }
 

@@ -24,7 +24,7 @@ class GenerationSlot {
     formed,   ///< it is connected, or could not be, and nobody can take it any more
   };
   /// The wish of the user's thread to take part in no other generation.
-  enum class Finish { no, well, badly };
+  enum class Finish { no, well, badly };  ///< badly: as this process fails
 
   // The member thread's part.
 
@@ -37,11 +37,13 @@ class GenerationSlot {
   [[nodiscard]] std::optional<Status> take_outcome();
   /// The user's thread may take the generation that was formed.
   void offer();
-  /// From here on the generation cannot be taken. `lost`: a member without which it cannot be formed.
+  /// From here on the generation cannot be taken. `lost`: why, if a member has died.
   Where withdraw(std::uint64_t generation, const std::optional<RankEnd>& lost);
   /// Ends a generation that was not taken.
   void drop();
-  /// There are no more generations.
+  /// The generation is to end with the next step that counts.
+  void plan_change(std::uint64_t generation);
+  /// There are no more generations for this process. The first reason counts.
   void end(const Status& why);
   /// Whether the user's thread has said so of this generation: see Generations::session_ended.
   [[nodiscard]] bool has_session_ended(std::uint64_t generation) const;
@@ -53,6 +55,7 @@ class GenerationSlot {
   [[nodiscard]] bool await(TimePoint first_deadline);
   [[nodiscard]] std::optional<Generation> take();
   [[nodiscard]] bool has_more() const;
+  [[nodiscard]] bool change_is_due() const;
   void set_session_ended();
   void set_finish(bool well);
 
@@ -65,6 +68,7 @@ class GenerationSlot {
   bool formed_ = false;              // the formation has ended, well or not
   bool can_take_ = false;            // it has formed a generation, which has begun
   std::uint64_t taken_ = 0;          // the number of the generation that was taken last
+  std::uint64_t change_due_ = 0;     // the number of the generation that is to end with the next step
   std::uint64_t session_ended_ = 0;  // the number of the generation whose session has ended
   std::optional<Status> over_;       // there are no more generations
   Finish finish_ = Finish::no;

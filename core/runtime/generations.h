@@ -44,11 +44,17 @@ class Generations {
   virtual std::optional<Generation> take_next() = 0;
   /// Whether another generation may follow the one that was taken last.
   [[nodiscard]] virtual bool has_more() const = 0;
+  /// Whether the generation that was taken last is to end with the next step that counts: others want to
+  /// join, or ranks are to leave. Rank 0 alone is told.
+  [[nodiscard]] virtual bool change_is_due() const = 0;
   /// The session of the generation that was taken last has ended on this rank, as it has on the others or is
   /// about to.
   virtual void session_ended() = 0;
+  /// From here on no generation can be taken, and a thread that waits for one is told so.
+  virtual void close() = 0;
   /// This rank takes part in no other generation. `well`: it has made the last step of the training, else it
-  /// fails. Waits for a `stop` that runs. The first call counts.
+  /// fails. Waits for a `stop` that runs. After `close`, and after the session has ended. The first call
+  /// counts.
   virtual void finish(bool well) = 0;
 };
 

@@ -19,8 +19,9 @@ void check_thread() {
 
 Job::Observers::Observers(Job& job, const Config& settings)
     : on_failure([&job](const std::string& why) {
-        job.generations_->finish(false);  // first: this process must be in no other generation
+        job.generations_->close();  // first: this process must be in no other generation
         job.session()->fail(why);
+        job.generations_->finish(false);
       }),
       on_signal(settings.dump_signal,
                 [&job] { job.session()->state().dump("a signal asks for it (HORA_DUMP_SIGNAL)"); }),
@@ -30,8 +31,14 @@ Job::Observers::Observers(Job& job, const Config& settings)
 Job::Job(const Config& settings, std::unique_ptr<Generations> generations)
     : settings_(settings), generations_(std::move(generations)) {
   generations_->on_stop([this](const Status& why) { return end_generation(why); });
-  join_next();
-  observers_.emplace(*this, settings_);
+  try {
+    join_next();
+    observers_.emplace(*this, settings_);
+  } catch (const std::exception&) {
+    generations_->close();
+    generations_->finish(false);  // before members go that a stop uses
+    throw;
+  }
 }
 
 Job::~Job() {
@@ -76,19 +83,18 @@ elastic::Report Job::end_generation(const Status& why) {
   return report;
 }
 
-int Job::state_root() const {
-  const std::shared_lock lock(session_mutex_);
-  return state_root_;
-}
-
 bool Job::commit() {
   Steps& steps = lasting_->steps;
   const std::uint64_t step = steps.committed + 1;
   steps.has_state = true;
   steps.voted = step;
+  std::int32_t change = generations_->change_is_due() ? 1 : 0;  // of rank 0; then that of all
   Entry vote;
   vote.name = "hora.commit";
-  vote.operation = Operation::barrier;
+  vote.dtype = DType::int32;
+  vote.shape = {1};
+  vote.input = vote.output = &change;
+  vote.op = ReduceOp::max;
   try {
     const BlockingScope blocking;
     const Handle handle = session()->submit(std::move(vote));
@@ -98,6 +104,8 @@ bool Job::commit() {
     return next_generation() == step;
   }
   steps.committed = step;
+  state_root_ = -1;  // all have voted, so all have the state
+  if (change != 0) static_cast<void>(next_generation());
   return true;
 }
 
@@ -116,10 +124,11 @@ std::uint64_t Job::next_generation() {
 void Job::shutdown(const std::string& reason) {
   session()->check_process();
   check_thread();
+  if (!reason.empty()) generations_->close();  // first: a thread may be waiting for a generation
   const std::lock_guard changing(changing_mutex_);
-  if (!reason.empty()) generations_->finish(false);  // first: this process must be in no other generation
   session()->leave(reason);
-  generations_->finish(true);
+  generations_->close();
+  generations_->finish(reason.empty());
 }
 
 void Job::copy_for_later(void* to, const void* from, std::size_t bytes) {

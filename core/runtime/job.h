@@ -9,6 +9,7 @@
 #include "core/runtime/on_signal.h"
 #include "core/runtime/session.h"
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -50,14 +51,19 @@ class Job {
     std::shared_lock<std::shared_mutex> lock_;
     Session* session_;
   };
-  [[nodiscard]] Use session() const { return {std::shared_lock(session_mutex_), *session_}; }
+  /// Throws Error(unavailable) if there is none, as the last one could not be made.
+  [[nodiscard]] Use session() const {
+    std::shared_lock lock(session_mutex_);
+    if (!session_) throw Error(Code::unavailable, "this process has no engine: it could not be started");
+    return {std::move(lock), *session_};
+  }
 
   [[nodiscard]] Lasting& lasting() { return *lasting_; }
 
-  /// Whether another generation may follow.
-  [[nodiscard]] bool is_elastic() const { return generations_->has_more(); }
   /// As Runtime's.
-  [[nodiscard]] int state_root() const;
+  [[nodiscard]] bool is_elastic() const { return settings_.member_fd.has_value(); }
+  /// As Runtime's.
+  [[nodiscard]] int state_root() const { return state_root_; }
   /// As Runtime's.
   bool commit();
   /// As Runtime's. Throws Error(invalid_argument) if no other generation follows, or on a thread that runs
@@ -90,9 +96,8 @@ class Job {
 
   std::mutex changing_mutex_;
   mutable std::shared_mutex session_mutex_;
-  // Under the session mutex:
-  std::unique_ptr<Session> session_;
-  int state_root_ = -1;
+  std::unique_ptr<Session> session_;  // under the session mutex
+  std::atomic<int> state_root_{-1};
 
   std::optional<Observers> observers_;
 };

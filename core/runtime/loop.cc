@@ -153,8 +153,9 @@ void Loop::fail(const Status& status) {
 
 void Loop::end() {
   groups_.gpu().drain();
-  const Status ended{table_.end_code().of(Code::aborted),
-                     "the job has ended: every rank has left it (shutdown)"};
+  const Code code = table_.end_code().of(Code::aborted);
+  const Status ended{code, code == Code::aborted ? "the job has ended: every rank has left it (shutdown)"
+                                                 : "the generation has ended: every rank has left it"};
   leaving_.stop(ended);
   world_.messenger->abort(ended);
   table_.give_back(table_.close(ended), ended);

@@ -19,7 +19,7 @@ from typing import Any
 
 import hora
 from hora import _job
-from hora._errors import HoraError, HoraInternalError
+from hora._errors import HoraError, HoraInternalError, HoraRanksChangedError
 from hora._membership import next_generation
 from hora._objects import allgather_object
 
@@ -221,6 +221,19 @@ class Notifications:
 notification_manager = Notifications()
 
 
+def _reset(state: State, reset: Callable[[], None], reason: BaseException) -> None:
+    """Joins the job again, as often as ranks are lost meanwhile."""
+    while True:
+        try:
+            reset()
+            state.on_reset()
+            return
+        except HoraRanksChangedError as error:
+            reason = error
+        except HoraError as error:
+            raise error from reason
+
+
 def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[..., Any]:
     """Wraps `func(state, ...)`: synchronises the state and calls it; after a HoraInternalError takes the
     state back to what was last committed, and after that or a HostsUpdatedInterrupt calls `reset()`, which
@@ -246,11 +259,7 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
                 except HostsUpdatedInterrupt as interrupt:
                     skip_sync = interrupt.skip_sync
                     reason = interrupt
-                try:
-                    reset()
-                except HoraError as error:
-                    raise error from reason
-                state.on_reset()
+                _reset(state, reset, reason)
         finally:
             notification_manager.remove_listener(state)
 

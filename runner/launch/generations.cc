@@ -72,8 +72,15 @@ Generations::Generations(const std::vector<HostShare>& shares, const elastic::El
 GenerationOrders Generations::hear(int rank, const MemberMessage& message, TimePoint now) {
   Process& process = processes_[static_cast<std::size_t>(rank)];
   leader_.hear_from(process.info.id, now);
-  if (message.kind == MemberMessage::Kind::join && std::exchange(process.joined, true)) return {};
   if (message.port != 0) process.port = message.port;  // where it listens for the next generation
+  if (message.kind == MemberMessage::Kind::join && std::exchange(process.joined, true)) {
+    GenerationOrders refusal;
+    elastic::LeaderMessage out;
+    out.kind = elastic::LeaderMessage::Kind::out;
+    out.why = "it has joined this job before, and a process of an elastic job joins it once";
+    refusal.messages.push_back({rank, out});
+    return refusal;
+  }
   if (message.kind == MemberMessage::Kind::finish && !process.out) process.finished = true;
   const Cause cause = cause_of(rank, message);
   GenerationOrders orders = carry_out(elastic::deliver(leader_, process.info, message, now), cause, now, now);
@@ -91,8 +98,9 @@ GenerationOrders Generations::ended(int rank, const Ending& ending, TimePoint wh
   if (!over && leader_.record().rank_of(process.info.id) >= 0)
     change(cause, when).losses.push_back(fmt::format("{} {}", name(rank), how(rank, ending)));
   GenerationOrders orders = carry_out(leader_.die(process.info.id, now), cause, when, now);
-  orders.goes_on = !over && !cannot_begin();
-  if (orders.goes_on) count_loss(rank, generation, when);
+  const bool had_left = process.out && process.out->empty();  // the others go on, or have ended, without it
+  orders.goes_on = had_left || (!over && !cannot_begin());
+  if (orders.goes_on) count_loss(rank, ending.exit_code == 0, generation, when);
   end_if_it_cannot_begin(orders);
   return orders;
 }
@@ -112,7 +120,7 @@ GenerationOrders Generations::lose_host(int host, const std::string& why, TimePo
   GenerationOrders orders = carry_out(leader_.lose_host(host, now), cause, now, now);
   orders.goes_on = !over && !cannot_begin();
   for (const int rank : ranks) {
-    if (orders.goes_on) count_loss(rank, generation, now);
+    if (orders.goes_on) count_loss(rank, false, generation, now);
   }
   end_if_it_cannot_begin(orders);
   return orders;
@@ -165,9 +173,9 @@ Generations::Change& Generations::change(const Cause& cause, TimePoint when) {
   return *change_;
 }
 
-void Generations::count_loss(int rank, std::uint64_t generation, TimePoint when) {
+void Generations::count_loss(int rank, bool ends_well, std::uint64_t generation, TimePoint when) {
   const Process& process = processes_[static_cast<std::size_t>(rank)];
-  const bool left_in_order = process.out && process.out->empty();
+  const bool left_in_order = process.out && process.out->empty() && ends_well;
   if (!left_in_order && !ends_expected_) lost_.add(rank, generation, when);
 }
 

@@ -31,7 +31,7 @@ namespace hora::hrun {
 namespace {
 
 constexpr int kSummaryLost = 1;
-constexpr std::chrono::seconds kElasticSilence{5};  // as of HORA_HEARTBEAT_TIMEOUT
+constexpr std::chrono::seconds kElasticSilence{6};  // a rank is silent while it stops, for up to 5 s
 
 std::vector<int> signals_to_watch(const Options& options) {
   std::vector<int> signals = StandardInput::signals();

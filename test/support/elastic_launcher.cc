@@ -64,6 +64,11 @@ void ElasticLauncher::die(int process, const std::string& how) {
   carry_out(leader_.die(lost_id_, Clock::now()));
 }
 
+void ElasticLauncher::let_go(int process) {
+  const std::lock_guard lock(mutex_);
+  carry_out(leader_.let_go(static_cast<elastic::MemberId>(process) + 1, Clock::now()));
+}
+
 elastic::GenerationRecord ElasticLauncher::record() const {
   const std::lock_guard lock(mutex_);
   return leader_.record();

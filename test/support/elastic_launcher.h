@@ -25,6 +25,8 @@ class ElasticLauncher {
 
   /// The settings of the process with this number, from 0 on.
   [[nodiscard]] Config settings(int process) const;
+  /// The process is asked to go at the next step that counts.
+  void let_go(int process);
   /// The process has ended. Its line is read to its end first.
   void die(int process, const std::string& how);
   [[nodiscard]] elastic::GenerationRecord record() const;

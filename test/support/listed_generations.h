@@ -32,7 +32,9 @@ class ListedGenerations final : public Generations {
   }
   std::optional<Generation> take_next() override { return std::exchange(next_, std::nullopt); }
   [[nodiscard]] bool has_more() const override { return !all_.empty(); }
+  [[nodiscard]] bool change_is_due() const override { return false; }
   void session_ended() override {}
+  void close() override {}
   void finish(bool) override {}
 
  private:

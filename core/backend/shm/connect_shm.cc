@@ -333,10 +333,14 @@ GoingOn find_going_on(const World& world, const Groups& groups, TimePoint deadli
   const auto* former = dynamic_cast<const KeptArena*>(world.host_memory.get());
   std::shared_ptr<RankBlock> own;
   Kept mine;
-  if (former != nullptr) {
-    own = former->arena->take_block();
-    tell(own->roll.cores);  // before any of them can look at it
-    mine = {former->arena->file_name(), former->arena->rank(), former->arena->offset_of(*own)};
+  try {
+    if (former != nullptr) {
+      own = former->arena->take_block();
+      tell(own->roll.cores);  // before any of them can look at it
+      mine = {former->arena->file_name(), former->arena->rank(), former->arena->offset_of(*own)};
+    }
+  } catch (const Error& error) {
+    log(LogLevel::info, fmt::format("shared memory is made anew: {}", error.what()));
   }
   std::vector<Kept> kept;
   for (const auto& told : exchange(*world.control, encode(mine), deadline)) kept.push_back(decode_kept(told));

@@ -319,9 +319,9 @@ class Runtime {
   /// Votes for a training step, and waits until all ranks have voted: then the step counts on all of them,
   /// and each makes it (the optimizer's step, and the position in the data). A rank calls it when it holds
   /// all reduced gradients of the step. True: the step counts. False: it does not count on any rank, and is
-  /// to be made again, with the ranks of a new generation. If a rank is lost meanwhile, this rank is in a new
-  /// generation when this returns, also with true. One thread at a time. Throws as `submit` and Handle::wait,
-  /// but for Error(generation_ended), and as `next_generation`.
+  /// to be made again, with the ranks of a new generation. This rank may be in a new generation when this
+  /// returns, also with true: if a rank was lost, or others join or leave. One thread at a time. Throws as
+  /// `submit` and Handle::wait, but for Error(generation_ended), and as `next_generation`.
   bool commit();
   /// Leaves the present generation, and joins the next one as soon as there are enough ranks. Returns the
   /// number of steps that count. One thread at a time, and not one that runs the engine. Throws

@@ -11,7 +11,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <barrier>
+#include <filesystem>
 
 namespace hora {
 namespace {
@@ -118,6 +120,129 @@ TEST(ElasticGenerations, SayWhoWasLostToOperationsThatEndAndToLaterOnes) {
     EXPECT_EQ(self.model(), model_after(3));
     self.job().shutdown({});
   });
+}
+
+TEST(ElasticGenerations, TakeInAProcessThatJoinsAfterAStepThatCounts) {
+  elastic::ElasticPolicy policy = policy_for(3);
+  policy.first_members = 2;
+  ElasticLauncher launcher(policy);
+  std::atomic<std::uint64_t> made{0};
+  run_ranks(3, [&](int process) {
+    while (process == 2 && made < 5) std::this_thread::yield();
+    ElasticProcess self(launcher.settings(process));
+    if (process == 2) {
+      EXPECT_EQ(self.job().state_root(), 0);
+      self.share_state();
+      EXPECT_GE(self.made(), 5U);
+    }
+    while (self.membership().size < 3) {
+      self.step();
+      made = self.made();
+    }
+    self.train_until(self.made() + 5);
+    EXPECT_EQ(self.membership().generation, 2U);
+    EXPECT_EQ(self.model(), model_after(self.made()));
+    self.job().shutdown({});
+  });
+}
+
+TEST(ElasticGenerations, LetAProcessGoAfterAStepThatCounts) {
+  ElasticLauncher launcher(policy_for(3));
+  run_ranks(3, [&](int process) {
+    ElasticProcess self(launcher.settings(process));
+    self.train_until(3);
+    if (process == 0) launcher.let_go(0);
+    if (process != 0) {
+      while (self.membership().size == 3) self.step();
+      self.train_until(self.made() + 3);
+      EXPECT_EQ(self.membership().generation, 2U);
+      EXPECT_EQ(self.model(), model_after(self.made()));
+      return self.job().shutdown({});
+    }
+    const Status end = thrown([&] {
+      while (true) self.step();
+    });
+    EXPECT_EQ(end, (Status{Code::aborted, "this process is no member of the job any more"}));
+  });
+}
+
+TEST(ElasticGenerations, DoNotWaitForTheEndOfAProcessThatFails) {
+  ElasticLauncher launcher(policy_for(3));
+  std::barrier trained(3);
+  std::barrier gone_on(3);
+  run_ranks(3, [&](int process) {
+    ElasticProcess self(launcher.settings(process));
+    self.train_until(3);
+    trained.arrive_and_wait();
+    if (process == 1) self.job().shutdown("its disk is full");
+    if (process != 1) self.train_until(6);
+    gone_on.arrive_and_wait();
+    if (process == 1) return launcher.die(1, "exited with code 1");
+    EXPECT_EQ(self.membership().size, 2);
+    self.job().shutdown({});
+  });
+  EXPECT_EQ(launcher.record().generation, 2U);
+  EXPECT_EQ(launcher.killed(), std::vector<int>());
+}
+
+TEST(ElasticGenerations, LeaveOutAProcessThatCannotConnectByItsOwnFault) {
+  ElasticLauncher launcher(policy_for(3));
+  std::barrier trained(3);
+  run_ranks(3, [&](int process) {
+    const auto faulty = [process](const Membership& membership, Config& config, TimePoint deadline,
+                                  std::shared_ptr<HostMemory> former) {
+      if (process == 2 && membership.generation > 1) throw Error(Code::unavailable, "no memory");
+      return connect(membership, config, deadline, std::move(former));
+    };
+    ElasticProcess self(launcher.settings(process), faulty);
+    self.train_until(3);
+    trained.arrive_and_wait();
+    if (process == 0) {
+      launcher.die(0, "was taken away");
+      return self.job().shutdown("it is taken away");
+    }
+    if (process == 2) {
+      EXPECT_EQ(thrown([&] { self.train_until(6); }), (Status{Code::unavailable, "no memory"}));
+      EXPECT_TRUE(self.job().is_elastic()) << "the job is";
+      return;
+    }
+    self.train_until(6);
+    EXPECT_EQ(self.membership().size, 1);
+    EXPECT_EQ(self.model(), model_after(6));
+    self.job().shutdown({});
+  });
+}
+
+/// How many entries a folder of /proc has.
+std::ptrdiff_t entries_of(const char* folder) {
+  const std::filesystem::directory_iterator all(folder);
+  return std::distance(begin(all), end(all));
+}
+
+TEST(ElasticGenerations, LeaveNothingBehind) {
+  ElasticLauncher launcher(policy_for(3));
+  std::barrier changed(3);
+  std::ptrdiff_t descriptors = 0;
+  std::ptrdiff_t threads = 0;
+  run_ranks(3, [&](int process) {
+    ElasticProcess self(launcher.settings(process));
+    for (int change = 1; change <= 120; ++change) {
+      self.step();
+      EXPECT_EQ(self.job().next_generation(), static_cast<std::uint64_t>(change));
+      changed.arrive_and_wait();
+      if (process == 0 && change == 20) {
+        descriptors = entries_of("/proc/self/fd");
+        threads = entries_of("/proc/self/task");
+      }
+      if (process == 0 && change == 120) {
+        EXPECT_LE(entries_of("/proc/self/fd"), descriptors + 3);
+        EXPECT_LE(entries_of("/proc/self/task"), threads + 3);
+      }
+      changed.arrive_and_wait();
+    }
+    self.job().shutdown({});
+  });
+  EXPECT_EQ(launcher.record().generation, 121U);
 }
 
 TEST(ElasticGenerations, SayWhoDoesNotComeAtTheStart) {

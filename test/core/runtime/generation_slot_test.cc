@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 namespace hora {
 namespace {
 
@@ -62,11 +64,16 @@ TEST_F(GenerationSlotTest, GivesNoneThatWasWithdrawn) {
   EXPECT_EQ(slot_.take()->world.membership.generation, 2U);
 }
 
-TEST_F(GenerationSlotTest, PassesTheWishesOfTheUsersThreadOn) {
+TEST_F(GenerationSlotTest, PassesWishesOnFromOneThreadToTheOther) {
   form(3);
   EXPECT_TRUE(await_outcome().ok());
   slot_.offer();
   static_cast<void>(slot_.take());
+  EXPECT_FALSE(slot_.change_is_due());
+  slot_.plan_change(4);
+  EXPECT_FALSE(slot_.change_is_due()) << "of another generation";
+  slot_.plan_change(3);
+  EXPECT_TRUE(slot_.change_is_due());
   EXPECT_FALSE(slot_.has_session_ended(3));
   slot_.set_session_ended();
   EXPECT_TRUE(slot_.has_session_ended(3));
@@ -75,15 +82,19 @@ TEST_F(GenerationSlotTest, PassesTheWishesOfTheUsersThreadOn) {
   slot_.set_finish(false);
   slot_.set_finish(true);
   EXPECT_EQ(slot_.finish(), GenerationSlot::Finish::badly) << "the first counts";
-  EXPECT_FALSE(slot_.has_more());
 }
 
 TEST_F(GenerationSlotTest, SaysWhyThereIsNoOther) {
   EXPECT_TRUE(slot_.has_more());
-  slot_.end({Code::aborted, "it is too slow"});
+  form(1);
+  EXPECT_TRUE(await_outcome().ok());
+  std::thread other([&] { slot_.end({Code::aborted, "it is too slow"}); });
   EXPECT_EQ(thrown([&] { static_cast<void>(slot_.await(TimePoint::max())); }),
             (Status{Code::aborted, "it is too slow"}));
+  other.join();
   EXPECT_FALSE(slot_.has_more());
+  slot_.offer();
+  EXPECT_FALSE(slot_.take()) << "it was told that there is none";
 }
 
 }  // namespace

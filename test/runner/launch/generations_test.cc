@@ -71,6 +71,15 @@ class ElasticRanks {
     act(rank, members_.at(rank).change_is_due());
     settle();
   }
+  /// A rank that fails reports that it is in no other generation.
+  void leave_and_fail(int rank) {
+    MemberMessage report{.kind = MemberMessage::Kind::report};
+    report.report.generation = generations_.generation();
+    report.report.leaving = true;
+    frozen_.insert(rank);
+    tell(rank, report);
+    settle();
+  }
   /// A rank ends; whether the job goes on without it.
   bool end(int rank, const Ending& ending = kKilled) {
     members_.erase(rank);
@@ -415,6 +424,16 @@ TEST(Generations, LetARankGoThatAsksForIt) {
   job.change_is_due(0);
   job.finish(3);
   EXPECT_TRUE(job.end(3, kBad)) << "it was no member any more when it finished";
+}
+
+TEST(Generations, DoNotFailBecauseOfARankThatHadLeft) {
+  ElasticRanks job;
+  job.all_join();
+  job.leave_and_fail(1);
+  for (const int rank : {0, 2, 3}) job.finish(rank);
+  EXPECT_TRUE(job.end(1, kBad)) << "also after the end of the training";
+  EXPECT_EQ(job.losses(), "1 of 4 ranks was lost: rank 1 after 0.0 s (generation 2)");
+  EXPECT_THAT(job.ends, IsEmpty());
 }
 
 TEST(Generations, TakeAJoinOnce) {
