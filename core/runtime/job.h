@@ -58,6 +58,12 @@ class Job {
     return {std::move(lock), *session_};
   }
 
+  /// False in a forked child.
+  [[nodiscard]] bool is_in_own_process() const {
+    const std::shared_lock lock(session_mutex_);
+    return !session_ || session_->is_in_own_process();
+  }
+
   [[nodiscard]] Lasting& lasting() { return *lasting_; }
 
   /// As Runtime's.

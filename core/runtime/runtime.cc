@@ -84,7 +84,7 @@ Runtime& Runtime::operator=(Runtime&& other) noexcept {
 
 Runtime::~Runtime() {
   if (!job_) return;
-  if (!job_->session()->is_in_own_process()) {
+  if (!job_->is_in_own_process()) {
     static_cast<void>(
         job_.release());  // a forked child's copy: its thread does not exist, its sockets are not its own
   }

@@ -179,7 +179,7 @@ void Generations::count_loss(int rank, bool ends_well, std::uint64_t generation,
   if (!left_in_order && !ends_expected_) lost_.add(rank, generation, when);
 }
 
-GenerationOrders Generations::carry_out(const Leader::Actions& actions, Cause cause, TimePoint when,
+GenerationOrders Generations::carry_out(const Leader::Actions& actions, const Cause& cause, TimePoint when,
                                         TimePoint now) {
   using Kind = LeaderAction::Kind;
   GenerationOrders orders;

@@ -134,7 +134,7 @@ class Generations {
   [[nodiscard]] Cause cause_of(int rank, const elastic::MemberMessage& message) const;
   Change& change(const Cause& cause, TimePoint when);
   void count_loss(int rank, bool ends_well, std::uint64_t generation, TimePoint when);
-  GenerationOrders carry_out(const elastic::Leader::Actions& actions, Cause cause, TimePoint when,
+  GenerationOrders carry_out(const elastic::Leader::Actions& actions, const Cause& cause, TimePoint when,
                              TimePoint now);
   void send(const elastic::LeaderAction& action, const Cause& cause, GenerationOrders& orders);
   void leave_out(const elastic::LeaderAction& action);
