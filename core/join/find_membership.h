@@ -6,8 +6,6 @@
 
 #include <hora/config.h>
 
-#include <memory>
-
 namespace hora {
 
 /// The membership that the settings of hrun's ranks name as they are.

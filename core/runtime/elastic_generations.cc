@@ -71,10 +71,7 @@ class ElasticGenerations final : public Generations {
         connect_(std::move(connect)),
         line_(*settings.member_fd),
         member_(settings.member_id) {}
-  ~ElasticGenerations() override {
-    ElasticGenerations::close();
-    ElasticGenerations::finish(false);
-  }
+  ~ElasticGenerations() override { ElasticGenerations::finish(false); }
   ElasticGenerations(const ElasticGenerations&) = delete;
   ElasticGenerations& operator=(const ElasticGenerations&) = delete;
 
@@ -105,6 +102,7 @@ class ElasticGenerations final : public Generations {
   }
 
   void finish(bool well) override {
+    ElasticGenerations::close();
     slot_.set_finish(well);
     const std::lock_guard lock(finish_mutex_);
     if (thread_.joinable()) thread_.join();
@@ -133,9 +131,11 @@ class ElasticGenerations final : public Generations {
   /// Returns whether the process takes part in nothing more.
   bool look_at_user() {
     const auto finish = slot_.finish();
-    if (finish == GenerationSlot::Finish::well) line_.send({.kind = MemberMessage::Kind::finish});
-    if (finish == GenerationSlot::Finish::well) return true;
     if (finish == GenerationSlot::Finish::badly) return is_let_go();
+    if (finish == GenerationSlot::Finish::well) {
+      line_.send({.kind = MemberMessage::Kind::finish});
+      return true;
+    }
     if (slot_.has_session_ended(member_.record().generation)) carry_out(member_.change_is_due());
     return false;
   }
@@ -230,20 +230,22 @@ class ElasticGenerations final : public Generations {
     const Status status{Code::generation_ended,
                         fmt::format("generation {} of the job has ended: {}", generation, why)};
     line_.beat();  // the next one comes when the engine has stopped
-    elastic::Report report = stop_(status);
-    report.leaving = !slot_.has_more();
-    carry_out(member_.engine_stopped(std::move(report)));
+    report(stop_(status));
   }
 
   /// Reports of a generation that was never in use. This process votes for nothing in it.
   void report_unused() {
     slot_.drop();
     const GenerationRecord& record = member_.record();
-    elastic::Report report;
-    report.voted = report.committed = record.committed;
-    report.has_state = record.members[static_cast<std::size_t>(record.rank_of(member_.id()))].has_state;
-    report.leaving = !slot_.has_more();
-    carry_out(member_.engine_stopped(report));
+    elastic::Report unused;
+    unused.voted = unused.committed = record.committed;
+    unused.has_state = record.members[static_cast<std::size_t>(record.rank_of(member_.id()))].has_state;
+    report(unused);
+  }
+
+  void report(elastic::Report steps) {
+    steps.leaving = !slot_.has_more();
+    carry_out(member_.engine_stopped(std::move(steps)));
   }
 
   const Config settings_;

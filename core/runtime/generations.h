@@ -53,8 +53,7 @@ class Generations {
   /// From here on no generation can be taken, and a thread that waits for one is told so.
   virtual void close() = 0;
   /// This rank takes part in no other generation. `well`: it has made the last step of the training, else it
-  /// fails. Waits for a `stop` that runs. After `close`, and after the session has ended. The first call
-  /// counts.
+  /// fails. Closes, and waits for a `stop` that runs. After the session has ended. The first call counts.
   virtual void finish(bool well) = 0;
 };
 

@@ -35,7 +35,6 @@ Job::Job(const Config& settings, std::unique_ptr<Generations> generations)
     join_next();
     observers_.emplace(*this, settings_);
   } catch (const std::exception&) {
-    generations_->close();
     generations_->finish(false);  // before members go that a stop uses
     throw;
   }
@@ -127,7 +126,6 @@ void Job::shutdown(const std::string& reason) {
   if (!reason.empty()) generations_->close();  // first: a thread may be waiting for a generation
   const std::lock_guard changing(changing_mutex_);
   session()->leave(reason);
-  generations_->close();
   generations_->finish(reason.empty());
 }
 

@@ -343,7 +343,6 @@ void bind_hora(py::module_& module) {
       .def_property_readonly("uses_mpi", &Runtime::uses_mpi)
       .def_property_readonly("can_overlap", &Runtime::can_overlap)
       .def_property_readonly("is_elastic", &Runtime::is_elastic)
-      .def_property_readonly("generation", &Runtime::generation)
       .def("next_generation", &Runtime::next_generation, py::call_guard<WithoutLock>())
       .def("copy_for_later", &copy_for_later, py::arg("to"), py::arg("source"), py::arg("size"))
       .def("allocate", &allocate, py::arg("bytes"), py::arg("device") = py::none())

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace hora::hrun {
 namespace {
@@ -21,6 +22,20 @@ constexpr std::uint64_t kStreams = 2;  // of each rank
 
 int take_index(Reader& in, int ranks) {
   return static_cast<int>(in.below(static_cast<std::uint64_t>(ranks), "a rank of this host"));
+}
+
+/// A message to or from one rank: its index on the host, and then `content`.
+Bytes with_index(int index, std::span<const std::byte> content) {
+  Writer out;
+  out.u64(static_cast<std::uint64_t>(index)).raw(content);
+  return out.take();
+}
+
+std::pair<int, std::span<const std::byte>> take_index_and_content(std::span<const std::byte> bytes,
+                                                                  int ranks) {
+  Reader in(bytes);
+  const int index = take_index(in, ranks);
+  return {index, in.raw(in.left())};
 }
 
 int take_stream(Reader& in, int ranks) {
@@ -121,40 +136,27 @@ Stopped decode_stopped(std::span<const std::byte> bytes, int ranks) {
   return stopped;
 }
 
-Bytes encode(const RankReply& answer) {
-  Writer out;
-  out.u64(static_cast<std::uint64_t>(answer.index)).raw(encode(answer.answer));
-  return out.take();
-}
+Bytes encode(const RankReply& answer) { return with_index(answer.index, encode(answer.answer)); }
 
 RankReply decode_rank_reply(std::span<const std::byte> bytes, int ranks) {
-  Reader in(bytes);
-  const int index = take_index(in, ranks);
-  return {index, decode_reply(in.raw(in.left()))};
+  const auto [index, content] = take_index_and_content(bytes, ranks);
+  return {index, decode_reply(content)};
 }
 
-Bytes encode(const ToMember& message) {
-  Writer out;
-  out.u64(static_cast<std::uint64_t>(message.index)).raw(elastic::encode(message.message));
-  return out.take();
-}
+Bytes encode(const ToMember& message) { return with_index(message.index, elastic::encode(message.message)); }
 
 ToMember decode_to_member(std::span<const std::byte> bytes, int ranks) {
-  Reader in(bytes);
-  const int index = take_index(in, ranks);
-  return {index, elastic::decode_leader_message(in.raw(in.left()))};
+  const auto [index, content] = take_index_and_content(bytes, ranks);
+  return {index, elastic::decode_leader_message(content)};
 }
 
 Bytes encode(const FromMember& message) {
-  Writer out;
-  out.u64(static_cast<std::uint64_t>(message.index)).raw(elastic::encode(message.message));
-  return out.take();
+  return with_index(message.index, elastic::encode(message.message));
 }
 
 FromMember decode_from_member(std::span<const std::byte> bytes, int ranks) {
-  Reader in(bytes);
-  const int index = take_index(in, ranks);
-  return {index, elastic::decode_member_message(in.raw(in.left()))};
+  const auto [index, content] = take_index_and_content(bytes, ranks);
+  return {index, elastic::decode_member_message(content)};
 }
 
 Bytes encode_index(int index) { return encode_number(static_cast<std::uint64_t>(index)); }

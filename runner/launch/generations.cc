@@ -98,8 +98,8 @@ GenerationOrders Generations::ended(int rank, const Ending& ending, TimePoint wh
   if (!over && leader_.record().rank_of(process.info.id) >= 0)
     change(cause, when).losses.push_back(fmt::format("{} {}", name(rank), how(rank, ending)));
   GenerationOrders orders = carry_out(leader_.die(process.info.id, now), cause, when, now);
-  const bool had_left = process.out && process.out->empty();  // the others go on, or have ended, without it
-  orders.goes_on = had_left || (!over && !cannot_begin());
+  // Without one that had left, the others go on, or have ended.
+  orders.goes_on = process.left_in_order() || (!over && !cannot_begin());
   if (orders.goes_on) count_loss(rank, ending.exit_code == 0, generation, when);
   end_if_it_cannot_begin(orders);
   return orders;
@@ -175,8 +175,8 @@ Generations::Change& Generations::change(const Cause& cause, TimePoint when) {
 
 void Generations::count_loss(int rank, bool ends_well, std::uint64_t generation, TimePoint when) {
   const Process& process = processes_[static_cast<std::size_t>(rank)];
-  const bool left_in_order = process.out && process.out->empty() && ends_well;
-  if (!left_in_order && !ends_expected_) lost_.add(rank, generation, when);
+  const bool is_loss = !process.left_in_order() || !ends_well;
+  if (is_loss && !ends_expected_) lost_.add(rank, generation, when);
 }
 
 GenerationOrders Generations::carry_out(const Leader::Actions& actions, const Cause& cause, TimePoint when,

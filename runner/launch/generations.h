@@ -113,6 +113,8 @@ class Generations {
     bool gone = false;                 ///< it has ended, or its host is lost
     std::optional<std::string> out{};  ///< it was told to leave, and why; empty: it had asked for that
     std::string killed{};              ///< why it was killed; empty: it was not
+
+    [[nodiscard]] bool left_in_order() const { return out && out->empty(); }
   };
   /// The reason why members are told to stop.
   struct Cause {

@@ -26,7 +26,7 @@ struct RankEvent {
   int pid = 0;                       ///< started
   Reply answer{};                    ///< answered
   elastic::MemberMessage message{};  ///< told: by a process of an elastic job
-  Ending ending;                     ///< ended, stopped: how; host_lost: why
+  Ending ending{};                   ///< ended, stopped: how; host_lost: why
   TimePoint when{};  ///< ended, stopped: when that was noticed on its host; host_lost: when it last was well
 };
 

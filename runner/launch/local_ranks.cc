@@ -391,11 +391,7 @@ class LocalRanks final : public HostRanks {
     auto message = rank.member.receive(answer_);
     end_if_broken(rank);
     if (!message) return false;
-    RankEvent event;
-    event.kind = RankEvent::Kind::told;
-    event.index = index;
-    event.message = *std::move(message);
-    events_.push_back(std::move(event));
+    events_.push_back({.kind = RankEvent::Kind::told, .index = index, .message = *std::move(message)});
     return true;
   }
 

@@ -115,19 +115,13 @@ class RemoteRanks final : public HostRanks {
   }
 
   void take_answer(RankReply answer) {
-    RankEvent event;
-    event.kind = RankEvent::Kind::answered;
-    event.index = answer.index;
-    event.answer = std::move(answer.answer);
-    events_.push_back(std::move(event));
+    events_.push_back(
+        {.kind = RankEvent::Kind::answered, .index = answer.index, .answer = std::move(answer.answer)});
   }
 
   void take_message(FromMember from) {
-    RankEvent event;
-    event.kind = RankEvent::Kind::told;
-    event.index = from.index;
-    event.message = std::move(from.message);
-    events_.push_back(std::move(event));
+    events_.push_back(
+        {.kind = RankEvent::Kind::told, .index = from.index, .message = std::move(from.message)});
   }
 
   void take_ended(const Ended& ended, TimePoint now) {

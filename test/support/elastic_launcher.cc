@@ -74,11 +74,6 @@ elastic::GenerationRecord ElasticLauncher::record() const {
   return leader_.record();
 }
 
-std::string ElasticLauncher::end_of_job() const {
-  const std::lock_guard lock(mutex_);
-  return end_of_job_;
-}
-
 std::vector<int> ElasticLauncher::killed() const {
   const std::lock_guard lock(mutex_);
   return killed_;
@@ -120,11 +115,9 @@ void ElasticLauncher::read(std::size_t process) {
 void ElasticLauncher::carry_out(const elastic::Leader::Actions& actions) {
   const Secret secret = make_secret();
   for (const auto& action : actions) {
-    if (action.kind == Order::end_job) {
-      end_of_job_ = action.why;
-    } else if (action.kind == Order::kill) {
+    if (action.kind == Order::kill) {
       killed_.push_back(static_cast<int>(action.to) - 1);
-    } else {
+    } else if (action.kind != Order::end_job) {
       elastic::LeaderMessage message = elastic::message_of(action);
       if (action.kind == Order::stop) {
         message.lost = lost_id_;

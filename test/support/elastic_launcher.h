@@ -30,8 +30,6 @@ class ElasticLauncher {
   /// The process has ended. Its line is read to its end first.
   void die(int process, const std::string& how);
   [[nodiscard]] elastic::GenerationRecord record() const;
-  /// The sentence with which the leader has ended the job; empty: it has not.
-  [[nodiscard]] std::string end_of_job() const;
   /// The processes that the leader wanted killed, in order, by number.
   [[nodiscard]] std::vector<int> killed() const;
 
@@ -52,7 +50,6 @@ class ElasticLauncher {
   const Secret job_secret_;
   std::string lost_;
   elastic::MemberId lost_id_ = 0;
-  std::string end_of_job_;
   std::vector<int> killed_;
   bool ending_ = false;
   std::thread thread_;

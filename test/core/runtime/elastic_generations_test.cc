@@ -71,7 +71,6 @@ TEST(ElasticGenerations, CountAStepForWhichAllThatLiveHaveVoted) {
 TEST(ElasticGenerations, MakeAStepAgainForWhichOneOfThemHasNotVoted) {
   ElasticLauncher launcher(policy_for(3));
   std::barrier brought(3);
-  std::barrier over(2);
   run_ranks(3, [&](int process) {
     ElasticProcess self(launcher.settings(process));
     self.train_until(1);
