@@ -155,4 +155,12 @@ void ReducerState::forget() {
   end_step();
 }
 
+void ReducerState::begin_generation() {
+  for (GradientState& gradient : gradients_) gradient.lost();
+  units_.forget_kinds();
+  open_ = due_ = false;
+  failed_with_.clear();
+  forget();
+}
+
 }  // namespace hora::rounds

@@ -155,6 +155,9 @@ class ReducerState {
   void end_step();
   /// Notes that all gradients are about to be cleared. Reduced values do not count any more.
   void forget();
+  /// Notes that the job goes on with other ranks, and that all gradients were cleared. Nothing is under way,
+  /// and the agreements of the former ranks do not count any more.
+  void begin_generation();
 
  private:
   struct Pass {

@@ -11,7 +11,7 @@ int Units::add_unit() {
 }
 
 void Units::add_parameter(int unit, int kind) {
-  parameters_.push_back({.unit = unit, .kind = kind});
+  parameters_.push_back({.given_unit = unit, .given_kind = kind});
   if (kind != kUnknown) join(static_cast<int>(parameters_.size()) - 1);
 }
 
@@ -107,7 +107,10 @@ void Units::learn_one(int parameter, int kind, bool lasting) {
     question_.passing.push_back(parameter);
     return;
   }
-  if (!travels_dense(kind)) at(parameter).unit = add_unit();
+  if (!travels_dense(kind)) {
+    if (at(parameter).own_unit == kNone) at(parameter).own_unit = add_unit();
+    at(parameter).unit = at(parameter).own_unit;
+  }
   join(parameter);
   unit_of(at(parameter)).sent = true;  // by the list in `learned`
 }
@@ -115,6 +118,18 @@ void Units::learn_one(int parameter, int kind, bool lasting) {
 void Units::learn_nothing() {
   question_.asked.clear();
   question_.ended = true;
+}
+
+void Units::forget_kinds() {
+  question_ = {};
+  for (Unit& unit : units_) unit = {};
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    Parameter& each = parameters_[i];
+    each.unit = each.given_unit;
+    each.kind = each.given_kind;
+    each.member = each.ready = false;
+    if (each.kind != kUnknown) join(static_cast<int>(i));
+  }
 }
 
 }  // namespace hora::rounds

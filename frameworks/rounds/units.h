@@ -72,13 +72,20 @@ class Units {
   void learn(const std::vector<int>& kinds, bool lasting);
   /// Ends the exchange, which has failed.
   void learn_nothing();
+  /// Forgets the kinds that the ranks have exchanged, and what the round has submitted.
+  void forget_kinds();
 
  private:
+  static constexpr int kNone = -1;
+
   struct Parameter {
-    int unit;
-    int kind;
-    bool member = false;  // whether it is a member of its unit
-    bool ready = false;   // whether its gradient has come in this pass
+    int given_unit;  // the unit and kind that it was added with
+    int given_kind;
+    int unit = given_unit;
+    int kind = given_kind;
+    int own_unit = kNone;  // the unit that it got because it was sparse
+    bool member = false;   // whether it is a member of its unit
+    bool ready = false;    // whether its gradient has come in this pass
   };
   struct Unit {
     std::vector<int> members = {};

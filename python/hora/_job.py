@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, Protocol
 
@@ -147,6 +148,7 @@ _of_parent: list[
     _Pending
 ] = []  # what was under way when this process was forked: never ends here, nor is it let go
 _numbers: dict[tuple[str, int], int] = {}
+_lasting: weakref.WeakSet[Lasting] = weakref.WeakSet()
 _objects: dict[
     tuple[str, int], int
 ] = {}  # that communicate, by kind and process set: how many there have been
@@ -190,12 +192,24 @@ def leave(failure: str) -> bool:
     return True
 
 
-def next_generation() -> None:
-    """Goes on with the ranks that the launcher has chosen, and forgets every handle. Raises HoraInternalError
-    if this process is not among them, or the ranks of the job never change."""
-    runtime().next_generation()
+class Lasting(Protocol):
+    """An object that outlives a generation, and has agreed on something with its ranks."""
+
+    def begin_generation(self) -> None:
+        """The job goes on with other ranks: what was under way has ended, and nothing is agreed on."""
+
+
+def tell_of_generations(lasting: Lasting) -> None:
+    """Calls its `begin_generation` each time, as long as it lives."""
+    _lasting.add(lasting)
+
+
+def begin_generation() -> None:
+    """Forgets every handle, and what the former ranks have agreed on."""
     _forget_handles()
     _begin_numbers()
+    for each in list(_lasting):
+        each.begin_generation()
 
 
 def _forget_handles() -> None:

@@ -6,12 +6,12 @@ from __future__ import annotations
 import atexit
 import concurrent.futures.thread  # noqa: F401 - before this module registers what runs at the end
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from hora import _arrays, _ending, _job, _mpi, _traces
 from hora import process_sets as sets
-from hora._errors import HoraArgumentError
+from hora._errors import HoraArgumentError, HoraRanksChangedError
 
 _homogeneous = True
 
@@ -58,16 +58,53 @@ def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None 
 
 def next_generation() -> None:
     """Goes on with the ranks that are left, in an elastic job (`hrun --min-np`). Waits until there are
-    enough. Handles and process sets are forgotten. All ranks call it.
+    enough. Handles are forgotten. Process sets lose the ranks that were lost. All ranks call it.
 
     Raises:
         HoraInternalError: this process is not among them any more, or the job is not elastic.
     """
+    former_rank = _job.rank()
+    _job.runtime().next_generation()
+    _begin_generation(former_rank)
+
+
+def commit(make: Callable[[], None]) -> bool:
+    """Votes for a training step, and waits until all ranks have voted. The step counts on all ranks, or on
+    none: returns whether it does, and then has called `make`. If a rank was lost, this rank is in the next
+    generation afterwards, as after `next_generation`, whether the step counts or not. In a job that is not
+    elastic every step counts, and nothing is sent. All ranks call it, when they hold the reduced gradients of
+    the step.
+
+    Raises:
+        HoraInternalError: this process is not among the ranks that are left, or the job has failed.
+    """
+    runtime = _job.runtime()
+    former, former_rank = runtime.generation, runtime.rank
+    counts = not runtime.is_elastic or runtime.commit()
+    if counts:
+        make()
+    if runtime.generation != former:
+        _begin_generation(former_rank)  # not before: it clears gradients
+    return counts
+
+
+def _begin_generation(former_rank: int) -> None:
+    """Forgets what belongs to the former generation, in which this was the rank, and registers the process
+    sets that are left. If ranks are lost meanwhile, it does so for the generation after that."""
     global _homogeneous
-    _job.next_generation()
-    sets.end()
-    _homogeneous = _gather_homogeneous()
-    sets.begin([])
+    kept = sets.registered()
+    while True:
+        _job.begin_generation()
+        sets.end()
+        try:
+            met = _arrays.allgather([former_rank, len(kept), _job.local_size()], "elastic.met").reshape(-1, 3)
+            _homogeneous = bool((met[:, 2] == met[0, 2]).all())
+            sets.begin([])
+            sets.follow(kept[: met[:, 1].min()], met[:, 0].tolist())
+        except HoraRanksChangedError:
+            _job.runtime().next_generation()
+        else:
+            return
 
 
 def shutdown() -> None:

@@ -259,6 +259,23 @@ def begin(process_sets: list[ProcessSet]) -> None:
             _adopt(each, known)
 
 
+def registered() -> list[tuple[ProcessSet, list[int]]]:
+    """The sets that are registered, and their ranks, in the order in which they were registered."""
+    return [(each, each.ranks or []) for each in _registered]
+
+
+def follow(kept: list[tuple[ProcessSet, list[int]]], former: list[int]) -> None:
+    """Registers sets of a former generation again, without the ranks that were lost. A set that has no rank
+    left is registered no more. `former`: the number that each rank had then."""
+    for each, ranks in kept:
+        each.ranks = [rank for rank, number in enumerate(former) if number in ranks]
+        known = _number_with(each.ranks)
+        if known is not None:
+            _adopt(each, known)
+        elif each.ranks:
+            _register(each, each.ranks)
+
+
 def end() -> None:
     """No set is registered any more: the job is over."""
     for each in _registered:

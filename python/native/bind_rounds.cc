@@ -101,7 +101,8 @@ void bind_state(py::module_& module) {
       .def_property_readonly("is_owed", &ReducerState::is_owed)
       .def_property_readonly("spoiled", &ReducerState::spoiled)
       .def("end_step", &ReducerState::end_step)
-      .def("forget", &ReducerState::forget);
+      .def("forget", &ReducerState::forget)
+      .def("begin_generation", &ReducerState::begin_generation);
 }
 
 void bind_round(py::module_& module) {

@@ -189,5 +189,27 @@ TEST(ReducerState, LearnsTheKindsOfGradients) {
   EXPECT_EQ(come(state, 3, 2), After::nothing) << "the last unit waits for the end";
 }
 
+TEST(ReducerState, BeginsWithOtherRanksAsIfItWereNew) {
+  ReducerState state("gradient.0");
+  const int unit = state.units().add_unit();
+  for (const char* name : {"dense", "sparse"}) state.add_parameter(name, unit);
+  state.add_parameter("flag", state.units().add_unit(), kDense);
+  for (int pass = 1; pass < 4; ++pass) {
+    come(state, 0, pass);
+    EXPECT_THAT(state.units().unasked(), ElementsAre(0, 1)) << "in generation " << pass;
+    state.units().asked(state.units().unasked());
+    state.units().learn({kDense, 1}, true);
+    EXPECT_THAT(state.units().unsubmitted(), ElementsAre(ElementsAre(2), ElementsAre(0), ElementsAre(1)));
+    state.open_round();
+    state.submitted({0});
+    state.note_failure("ranks have changed");
+    state.begin_generation();
+    EXPECT_THAT(state.pending(), IsEmpty());
+    EXPECT_FALSE(state.abandon()) << "no other rank waits";
+    EXPECT_EQ(state.name_of(0), "gradient.0.dense");
+    EXPECT_EQ(state.units().add_unit(), pass + 2) << "one more than the units of the test and a sparse one";
+  }
+}
+
 }  // namespace
 }  // namespace hora::rounds

@@ -62,6 +62,11 @@ class DeltaReducer(Rounds):
             slot.hooks = [slot.parameter.register_post_accumulate_grad_hook(after)]  # type: ignore[no-untyped-call]
         self.slots += fresh
 
+    def begin_generation(self) -> None:
+        """Nothing is being reduced: that has ended with the former generation."""
+        self._asked = None
+        super().begin_generation()
+
     # --- a round ---
 
     def check(self) -> None:

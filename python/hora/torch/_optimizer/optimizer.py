@@ -245,7 +245,8 @@ def _checked_reduction(op: int, predivide: float, process_set: ProcessSet, compr
 
 
 def _is_alone(process_set: ProcessSet) -> bool:
-    """Whether there is nobody to reduce with. Raises HoraArgumentError if it is no registered process set."""
+    """Whether there is nobody to reduce with, now and later. Raises HoraArgumentError if it is no registered
+    process set."""
     size = _job.size()
     if not isinstance(process_set, ProcessSet):
         raise HoraArgumentError(
@@ -256,6 +257,8 @@ def _is_alone(process_set: ProcessSet) -> bool:
             f"{process_set} does not exist, or has not been registered; call add_process_set "
             "first, on all ranks"
         )
+    if _job.runtime().is_elastic and process_set is global_process_set:
+        return False
     return size == 1 or not process_set.included() or process_set.size() == 1
 
 
@@ -302,7 +305,8 @@ def DistributedOptimizer(
       that is so the first time.
     - A rank that has called `join` counts as zeros. Its parameters are no longer those of the others; give
       them to it, after join, by `broadcast_parameters(model.state_dict(), root_rank=hvd.join())`.
-    - On one rank, and on ranks outside the process set, it is the plain optimizer, and nothing is sent.
+    - On one rank (of a job whose ranks do not change), and on ranks outside the process set, it is the plain
+      optimizer, and nothing is sent.
 
     Clipping, and a GradScaler, as with any optimizer:
 

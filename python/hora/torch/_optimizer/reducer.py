@@ -101,6 +101,14 @@ class GradientReducer(Rounds):
             slot.parameter.register_post_accumulate_grad_hook(after),  # type: ignore[no-untyped-call]
         ]
 
+    def begin_generation(self) -> None:
+        """Nothing is being reduced: that has ended with the former generation."""
+        self._exchange = None
+        for slot in self.slots:
+            slot.pending = None
+            slot.end_step()
+        super().begin_generation()
+
     # --- during backward() ---
 
     def _before(self, slot: Slot) -> None:

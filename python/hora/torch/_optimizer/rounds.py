@@ -48,6 +48,12 @@ class Rounds:
         self.state = _native.ReducerState(self.label, passes, sparse_as_dense)
         self.units = self.state.units
         watch_passes(self)
+        _job.tell_of_generations(self)
+
+    def begin_generation(self) -> None:
+        """The job goes on with other ranks. Gradients are None: some are this rank's, others reduced."""
+        self.clear_gradients()
+        self.state.begin_generation()
 
     def carry_out(self, action: _native.Action, making: _native.Round) -> None:
         """Takes one step of a round; the same one again after Ctrl-C. There is nothing to do here."""

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where training takes its samples from: a data set, a DataLoader, or anything to iterate over."""
+
+from __future__ import annotations
+
+import abc
+import collections
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, SequentialSampler
+
+from hora._errors import HoraArgumentError, HoraUnsupportedError
+from hora.torch.elastic.permutation import Permutation
+from hora.torch.elastic.shares import Piece
+
+_COPIED = (
+    "num_workers",
+    "pin_memory",
+    "timeout",
+    "worker_init_fn",
+    "multiprocessing_context",
+    "prefetch_factor",
+    "persistent_workers",
+)
+
+
+class Samples(abc.ABC):
+    """The samples of an epoch, by their places in its order. All ranks have the same.
+
+    `expect` tells which pieces `load` is going to ask for, in this order, so that they are read ahead.
+    """
+
+    @abc.abstractmethod
+    def begin_epoch(self, epoch: int, place: int) -> None:
+        """Goes to a place of an epoch."""
+
+    @abc.abstractmethod
+    def end_from(self, first: int, most: int) -> int:
+        """One more than the last place of the samples from `first` on, up to `most` of them."""
+
+    @abc.abstractmethod
+    def expect(self, pieces: Iterable[Piece]) -> None:
+        """Reads these ahead from now on, and not those that were expected before."""
+
+    @abc.abstractmethod
+    def load(self, piece: Piece) -> Any:
+        """The samples of a piece as a batch. It may be asked for again until `forget`."""
+
+    @abc.abstractmethod
+    def forget(self, place: int) -> None:
+        """The samples before this place are not needed any more."""
+
+
+class _ReadAhead:
+    """A batch sampler for DataLoader. It notes which pieces were given to the loader, whose batches come in
+    the same order."""
+
+    def __init__(self, indices: Callable[[Piece], list[int]]) -> None:
+        self.pieces: Iterator[Piece] = iter(())
+        self.under_way: collections.deque[Piece] = collections.deque()
+        self._indices = indices
+
+    def __iter__(self) -> Iterator[list[int]]:
+        while (piece := next(self.pieces, None)) is not None:
+            self.under_way.append(piece)
+            yield self._indices(piece)
+
+
+class IndexedSamples(Samples):
+    """Samples of a data set with a length, read by a DataLoader."""
+
+    def __init__(self, data: Any, shuffle: bool, seed: int, options: dict[str, Any]) -> None:
+        self._size = len(data)
+        self._shuffle = shuffle
+        self._seed = seed
+        self._epoch = -1
+        self._order = Permutation(1, 0, 0)
+        self._ahead = _ReadAhead(self._indices)
+        own = torch.Generator()  # else the loader takes a number from the generator that dropout uses
+        self._loader = DataLoader(data, batch_sampler=self._ahead, generator=own.manual_seed(seed), **options)
+        self._batches: Iterator[Any] | None = None
+
+    def _indices(self, piece: Piece) -> list[int]:
+        if not self._shuffle:
+            return list(range(piece.first, piece.last))
+        if piece.epoch != self._epoch:
+            self._epoch, self._order = piece.epoch, Permutation(self._size, self._seed, piece.epoch)
+        return self._order.numbers(piece.first, piece.last)
+
+    def begin_epoch(self, epoch: int, place: int) -> None:
+        """Nothing is to be done: `expect` says where to go."""
+
+    def end_from(self, first: int, most: int) -> int:
+        return min(first + most, self._size)
+
+    def expect(self, pieces: Iterable[Piece]) -> None:
+        self._ahead.pieces = iter(pieces)
+
+    def load(self, piece: Piece) -> Any:
+        """Batches that were read ahead before ranks changed, and that another rank has now, are dropped."""
+        while True:
+            if self._batches is None:
+                self._batches = iter(self._loader)
+            batch = next(self._batches, self)
+            if batch is self:  # its sampler had ended, as nothing more was expected
+                self._batches = None
+            elif self._ahead.under_way.popleft() == piece:
+                return batch
+
+    def forget(self, place: int) -> None:
+        """Nothing is kept."""
+
+
+class StreamedSamples(Samples):
+    """Samples that come one after the other. Each rank reads all of them, and keeps those of the step under
+    way."""
+
+    def __init__(self, data: Iterable[Any], collate: Callable[[list[Any]], Any]) -> None:
+        self._data = data
+        self._collate = collate
+        self._stream: Iterator[Any] = iter(())
+        self._kept: collections.deque[Any] = collections.deque()
+        self._first = 0  # the place of the first one that is kept
+
+    def begin_epoch(self, epoch: int, place: int) -> None:
+        self._stream = iter(self._data)
+        self._kept.clear()
+        self._first = 0
+        if self.end_from(0, 1) == 0:
+            raise HoraArgumentError(
+                f"data gave no samples in epoch {epoch}: a generator can be read only once; give an object "
+                "whose __iter__ begins anew each time"
+            )
+        while self._first < place and self.end_from(self._first, 1) > self._first:
+            self.forget(self._first + 1)
+
+    def end_from(self, first: int, most: int) -> int:
+        missing = first + most - self._first - len(self._kept)
+        self._kept.extend(itertools.islice(self._stream, max(missing, 0)))
+        return min(first + most, self._first + len(self._kept))
+
+    def expect(self, pieces: Iterable[Piece]) -> None:
+        """Nothing is to be done: samples come in one order."""
+
+    def load(self, piece: Piece) -> Any:
+        first = piece.first - self._first
+        return self._collate(list(itertools.islice(self._kept, first, first + piece.size)))
+
+    def forget(self, place: int) -> None:
+        while self._first < place:
+            self._kept.popleft()
+            self._first += 1
+
+
+def _options_of(loader: DataLoader[Any]) -> dict[str, Any]:
+    return {name: getattr(loader, name) for name in _COPIED}
+
+
+def _is_shuffled(loader: DataLoader[Any]) -> bool:
+    """Raises HoraUnsupportedError if the loader takes samples in an order that is not known."""
+    kind = type(loader.sampler)
+    if type(loader.batch_sampler) is BatchSampler:
+        if kind is SequentialSampler:
+            return False
+        if isinstance(loader.sampler, RandomSampler) and not loader.sampler.replacement:
+            return True
+    chosen_by = loader.batch_sampler if type(loader.batch_sampler) is not BatchSampler else loader.sampler
+    raise HoraUnsupportedError(
+        f"the DataLoader has a {type(chosen_by).__name__}, and Training itself chooses the samples of each "
+        "rank: make the DataLoader with shuffle=True or shuffle=False, and without a sampler"
+    )
+
+
+def _identity(sample: Any) -> Any:
+    return sample
+
+
+def samples_of(data: Any, shuffle: bool, seed: int) -> Samples:
+    """The samples of what users give as data.
+
+    Raises:
+        HoraArgumentError (a ValueError): there are none, or it is nothing to take samples from.
+        HoraUnsupportedError: a DataLoader has a sampler of its own.
+    """
+    loader = data if isinstance(data, DataLoader) else None
+    data_set = data if loader is None else loader.dataset
+    if isinstance(data_set, IterableDataset):
+        collate = torch.utils.data.default_collate
+        if loader is not None:
+            collate = loader.collate_fn if loader.batch_size is not None else collate
+            data_set = DataLoader(data_set, batch_size=None, collate_fn=_identity, **_options_of(loader))
+        return StreamedSamples(data_set, collate)
+    if hasattr(data_set, "__getitem__") and hasattr(data_set, "__len__"):
+        if len(data_set) == 0:
+            raise HoraArgumentError("data has no samples")
+        if loader is None:
+            return IndexedSamples(data_set, shuffle, seed, {})
+        options = {**_options_of(loader), "collate_fn": loader.collate_fn}
+        return IndexedSamples(data_set, _is_shuffled(loader), seed, options)
+    if isinstance(data_set, Iterable):
+        return StreamedSamples(data_set, torch.utils.data.default_collate)
+    raise HoraArgumentError(
+        f"data must be a data set, a DataLoader, or something to iterate over, not {type(data).__name__}"
+    )

@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training loop that goes on when ranks are lost, without losing or repeating a sample."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import torch
+
+from hora import _job, _membership, ops
+from hora._errors import HoraBackwardError, HoraRanksChangedError, HoraUsageError
+from hora._objects import broadcast_object
+from hora.torch._state.broadcast import broadcast_optimizer_state, broadcast_parameters
+from hora.torch.elastic import checks
+from hora.torch.elastic.audit import Audit, who
+from hora.torch.elastic.batches import Batches
+from hora.torch.elastic.shares import Piece
+from hora.torch.elastic.step import CopyingMaker, DeferredMaker, Maker, Step, why_copies
+
+_Result = TypeVar("_Result")
+
+_TOLD = (HoraRanksChangedError, HoraBackwardError)  # errors of a step that is made again
+
+
+@dataclasses.dataclass
+class Progress:
+    """How far training has come. It is the same on all ranks, and moves only with steps that count."""
+
+    epoch: int = 0
+    place: int = 0  #: how many samples of the epoch are done
+    steps: int = 0  #: how many steps count
+
+
+class Training:
+    """Training that goes on when ranks are lost:
+
+        training = hvd.elastic.Training(model, optimizer, dataset, batch=256, microbatch=32)
+        for epoch in training.epochs(10):
+            for x, y in training.batches():
+                training.backward(criterion(model(x), y))
+                training.step()
+
+    A step takes `batch` samples of the epoch, cuts them into microbatches, and shares these among the ranks.
+    It counts on all ranks or on none. If a rank is lost, the step under way is made again by the others
+    (`hrun --min-np`); no exception comes out of the loop. Each sample is taken exactly once in an epoch, and
+    the result does not depend on the number of ranks, but for rounding.
+
+    - Gradients are the mean over the samples of the step. The loss must be a mean over its microbatch.
+    - The optimizer makes its step when all ranks have voted that they hold the reduced gradients. Before that
+      step come `clip_norm`, the scaler, and hooks of `optimizer.register_step_pre_hook`.
+    - Running statistics of batch normalisation are averaged over the microbatches of a step.
+    - torch's random numbers (dropout) of a microbatch depend on `seed`, epoch and place alone. Workers of a
+      DataLoader have their own.
+    - What a program does after `training.batches()` ends is done on all ranks. Other calls that
+      communicate need `retry`.
+    - Several optimizers, LBFGS, Adasum: see `attempt`.
+
+    Without `hrun --min-np`, or on one process, the same program trains in the same way.
+
+    Args:
+        model: a module, on the device where it is trained; all its ranks get the parameters of rank 0.
+        optimizer: any of torch.optim's, which becomes a DistributedOptimizer; or a DistributedOptimizer; or a
+            list of several.
+        data: a data set with a length; a DataLoader, which need not have a batch size; or anything to iterate
+            over, such as an IterableDataset, that gives the same samples in the same order on all ranks and
+            begins anew with each epoch. Each rank reads all of it.
+        batch: the number of samples in a step, on all ranks together. The last step of an epoch may have
+            fewer, unless the DataLoader has drop_last=True.
+        microbatch: how many samples go through the model at once; a DataLoader's batch size, if it is left
+            out. With more ranks than microbatches some ranks have nothing to do.
+        shuffle: whether a data set is taken in a random order, another in each epoch. A DataLoader has its
+            own `shuffle`.
+        seed: of that order, and of random numbers.
+        scheduler: a learning-rate scheduler that makes a step after each step that counts. One that counts
+            epochs is called by the program, after `training.batches()`.
+        scaler: a torch.amp.GradScaler.
+        clip_norm: the most that the norm of all gradients may be.
+        audit: a folder, into which each process writes which samples it has trained on (see
+            `hora.torch.elastic.audit`).
+
+    Attributes:
+        progress: `epoch`, `place` (how many of its samples are done), and `steps` (that count).
+
+    Raises:
+        HoraArgumentError (a ValueError): an argument is of the wrong kind or out of range.
+        HoraUnsupportedError: the model has SyncBatchNorm layers, or the DataLoader a sampler of its own.
+        HoraInternalError: the models or optimizers of the ranks differ.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: Any,
+        data: Any,
+        *,
+        batch: int,
+        microbatch: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        scheduler: Any = None,
+        scaler: Any = None,
+        clip_norm: float | None = None,
+        audit: str | os.PathLike[str] | None = None,
+    ) -> None:
+        checks.check_model(model)
+        self.progress = Progress()
+        self._model = model
+        self._optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
+        self._scheduler = scheduler
+        self._scaler = scaler
+        why = why_copies(self._optimizers)
+        batch = checks.checked_number("batch", batch)
+        microbatch = checks.checked_microbatch(microbatch, data, batch)
+        self._batches = Batches(data, batch, microbatch, shuffle, seed, one_piece=bool(why))
+        checks.wrap(model, self._optimizers, ops.Average if why else ops.Sum)
+        self._maker: Maker
+        if why:
+            self._maker = CopyingMaker(self._with_state())
+        else:
+            self._maker = DeferredMaker(model, self._optimizers[0], scheduler, scaler, clip_norm)
+        self._audit = None if audit is None else Audit(audit)
+        self._step: Step | None = None
+        self._left = False  # whether the last step was left before its end
+        self.retry(self._give_to_all)
+        if why and _job.rank() == 0:
+            print(
+                f"hora: Training copies model and optimizers before each step, as {why}; a step that is made "
+                "again begins from the copy",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    # --- the loop ---
+
+    def epochs(self, count: int) -> Iterator[int]:
+        """The numbers of the epochs from the present one up to `count` - 1. An epoch ends when
+        `training.batches()` has, or when the program goes on to the next one; all ranks do that alike."""
+        while (epoch := self.progress.epoch) < count:
+            yield epoch
+            if self.progress.epoch == epoch:
+                self._end_epoch()
+
+    def batches(self) -> Iterator[Any]:
+        """The microbatches of this rank in the rest of the epoch, as the data set or DataLoader makes them.
+        One comes again if its step does not count.
+
+        Raises:
+            HoraArgumentError (a ValueError): the epoch has no step, for lack of samples.
+            HoraUsageError: the program has not called `backward` and `step` for each microbatch.
+        """
+        epoch = self.progress.epoch
+        self._batches.begin(epoch, self.progress.place)
+        try:
+            while (whole := self._batches.step_from(epoch, self.progress.place)) is not None:
+                step = self._begin(whole)
+                for piece in step.pieces:
+                    step.taken += 1
+                    yield self._batches.load(piece)
+                    if step.done != step.taken:
+                        raise HoraUsageError(_calls(self._maker))
+                    if step.is_void:
+                        break
+                if not step.has_ended:
+                    self._finish(step)
+        finally:  # the program may have left the loop
+            self._left = self._step is not None and not self._step.has_ended
+            self._step = None
+        self._end_epoch()
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """`loss.backward()`, with the weight that the microbatch has in its step. It reduces gradients if the
+        microbatch is this rank's last one in the step. If the step does not count any more, it does nothing.
+
+        Args:
+            loss: a scalar, the mean over the samples of the microbatch.
+        """
+        step = self._of_the_user("backward")
+        maker = self._maker
+        if not isinstance(maker, DeferredMaker):
+            raise HoraUsageError(_calls(maker))
+        if step.passed == step.taken:
+            raise HoraUsageError(f"backward() was called twice for one microbatch. {_calls(maker)}")
+        step.passed = step.taken
+        if not step.is_void:
+            with _void_if_ranks_change(step):
+                maker.backward(step, loss)
+
+    def step(self) -> bool:
+        """Ends the microbatch. After this rank's last one in a step it waits until all ranks have voted, and
+        makes the optimizer's step if the step counts. Returns whether a step was made. All ranks that have a
+        microbatch in the step hear the same.
+
+        Raises:
+            HoraInternalError: this process is not among the ranks that are left, or the job has failed.
+        """
+        step = self._of_the_user("step")
+        if step.passed != step.taken:
+            raise HoraUsageError(_calls(self._maker))
+        step.done = step.taken
+        return (step.has_last or step.is_void) and self._finish(step)
+
+    @contextlib.contextmanager
+    def attempt(self) -> Iterator[None]:
+        """A step that the program makes itself, with several optimizers, LBFGS, Adasum, or an optimizer over
+        a process set:
+
+            for x, y in training.batches():
+                with training.attempt():
+                    optimizer.zero_grad()
+                    criterion(model(x), y).backward()
+                    optimizer.step()
+
+        Model, optimizers, scheduler and scaler are copied before the step. If it does not count, they become
+        what they were, and the samples come again. Each rank gets its samples of a step as one batch. Ranks
+        with one sample more than others count as much as those, and the number of ranks changes the result.
+        """
+        step = self._of_the_user("attempt")
+        if not isinstance(self._maker, CopyingMaker):
+            raise HoraUsageError(
+                "attempt() is for several optimizers, LBFGS, Adasum and process sets. " + _calls(self._maker)
+            )
+        step.done = step.taken
+        with _void_if_ranks_change(step):
+            yield
+        self._finish(step)
+
+    def retry(self, function: Callable[..., _Result], *args: Any, **kwargs: Any) -> _Result:
+        """Calls a function that communicates, between two steps, such as an evaluation. It calls the function
+        again until a call has ended on all ranks without a loss of ranks. Returns the result. All ranks call
+        it alike."""
+        if self._step is not None and not self._step.has_ended:
+            raise HoraUsageError(
+                "retry() was called within a step: call it where training.step() is True, or after the loop"
+            )
+        while True:
+            try:
+                result = function(*args, **kwargs)
+            except _TOLD:
+                if not _job.runtime().is_elastic:
+                    raise
+                self._change(_membership.next_generation)
+            else:
+                if self._change(lambda: _membership.commit(_nothing)):
+                    return result
+
+    # --- checkpoints ---
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of model, optimizers, scheduler, scaler and progress, the same on all ranks."""
+        states = [value.state_dict() for value in self._with_state()]
+        return {"values": states, "progress": dataclasses.asdict(self.progress)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from a state of `state_dict`. All ranks call it; what rank 0 has loaded counts."""
+        for value, saved in zip(self._with_state(), state["values"], strict=True):
+            value.load_state_dict(saved)
+        self.progress = Progress(**state["progress"])
+        self.retry(self._give_to_all)
+
+    # --- the parts of a step ---
+
+    def _begin(self, whole: Piece) -> Step:
+        if self._left:
+            self._maker.take_back()
+        self._maker.begin()
+        self._step = Step(whole, self._batches.of_this_rank(whole), who())
+        return self._step
+
+    def _of_the_user(self, called: str) -> Step:
+        """The step whose microbatch the user has. Raises HoraUsageError if there is none."""
+        step = self._step
+        if step is None or step.has_ended or step.taken == step.done:
+            raise HoraUsageError(f"{called}() is called once for each microbatch of training.batches()")
+        return step
+
+    def _finish(self, step: Step) -> bool:
+        """Ends a step: it counts, or is taken back. Returns whether it counts."""
+        if not step.is_void:
+            with _void_if_ranks_change(step):
+                self._maker.complete(step)
+        step.has_ended = True
+        if step.is_void:
+            self._change(_membership.next_generation)
+        elif self._change(lambda: _membership.commit(lambda: self._make(step))):
+            return True
+        self._maker.take_back()
+        return False
+
+    def _change(self, function: Callable[[], _Result]) -> _Result:
+        """Calls a function after which the ranks may be others."""
+        former = who()
+        result = function()
+        if who() != former:
+            self._maker.begin_generation()
+            self._batches.read_ahead(self.progress.epoch, self.progress.place)
+        return result
+
+    def _make(self, step: Step) -> None:
+        """Makes a step that counts."""
+        self._maker.make()
+        self.progress.place = step.whole.last
+        self.progress.steps += 1
+        self._batches.forget(step.whole.last)
+        if self._audit is not None:
+            self._audit.write(self.progress.steps, step.whole, step.pieces, step.made_by)
+
+    def _end_epoch(self) -> None:
+        self.progress.epoch += 1
+        self.progress.place = 0
+
+    # --- the state of training ---
+
+    def _with_state(self) -> list[Any]:
+        others = [each for each in (self._scheduler, self._scaler) if each is not None]
+        return [self._model, *self._optimizers, *others]
+
+    def _give_to_all(self) -> None:
+        """Gives the state to all ranks, from rank 0, or from one that has it if others do not."""
+        root = max(_job.runtime().state_root, 0)
+        broadcast_parameters(self._model.state_dict(), root)
+        for optimizer in self._optimizers:
+            broadcast_optimizer_state(optimizer, root)
+        others = self._with_state()[1 + len(self._optimizers) :]
+        states = [each.state_dict() for each in others]
+        progress, states = broadcast_object((self.progress, states), root, "elastic.training")
+        self.progress = progress
+        for each, state in zip(others, states, strict=True):
+            each.load_state_dict(state)
+
+
+@contextlib.contextmanager
+def _void_if_ranks_change(step: Step) -> Iterator[None]:
+    """Makes the step void if the job goes on with other ranks after an error within it."""
+    try:
+        yield
+    except _TOLD:
+        if not _job.runtime().is_elastic:
+            raise
+        step.is_void = True
+
+
+def _nothing() -> None:
+    """Nothing is to be done when it counts."""
+
+
+def _calls(maker: Maker) -> str:
+    """The calls of a program for each microbatch."""
+    if isinstance(maker, CopyingMaker):
+        return "Each microbatch needs `with training.attempt():` around the whole step"
+    return "Each microbatch needs training.backward(loss), and then training.step()"

@@ -1,0 +1,402 @@
+# SPDX-License-Identifier: Apache-2.0
+"""hora.torch.elastic.Training: no step and no sample is lost or repeated, and the result does not depend on
+the ranks that were lost."""
+
+import collections
+import json
+import pathlib
+import subprocess
+
+import pytest
+from hora.torch.elastic import shares
+from hora.torch.elastic.permutation import Permutation
+from ranks import hrun
+from ready_ranks import ready_python, run_ready
+
+SAMPLES = 150  # in 3 epochs of 5 steps, of which the last has 22 samples
+STEPS = 15
+
+# Arguments: the kind of data, the ranks to be killed as "RANK:STEPS:PLACE", and the folder of the audit.
+TRAIN = """
+import os, signal, sys, torch, hora.torch as hvd
+kind, deaths, folder = sys.argv[1:]
+hvd.init()
+started_as = hvd.rank()
+torch.manual_seed(7 + started_as)  # the model of rank 0 counts
+layers = [torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.3), torch.nn.Linear(8, 1)]
+model = torch.nn.Sequential(*layers).double()
+generator = torch.Generator().manual_seed(1)
+x = torch.randn(150, 4, generator=generator, dtype=torch.float64)
+samples = torch.utils.data.TensorDataset(x, x.sum(1, keepdim=True).sin())
+
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter(samples)
+
+data = {
+    "data set": lambda: samples,
+    "loader": lambda: torch.utils.data.DataLoader(samples, batch_size=8, shuffle=True, num_workers=2),
+    "stream": Stream,
+    "loader of a stream": lambda: torch.utils.data.DataLoader(Stream(), batch_size=8),
+}[kind]()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+training = hvd.elastic.Training(
+    model, optimizer, data, batch=32, microbatch=8, clip_norm=0.5, audit=folder or None,
+    scaler=torch.amp.GradScaler("cpu", init_scale=4.0), scheduler=torch.optim.lr_scheduler.StepLR(optimizer, 4))
+
+def die(place):
+    if f"{started_as}:{training.progress.steps}:{place}" in deaths.split(","):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+for epoch in training.epochs(3):
+    for inputs, targets in training.batches():
+        loss = (model(inputs) - targets).square().mean()
+        die("forward")
+        training.backward(loss)
+        die("backward")
+        training.step()
+        die("step")
+    total = training.retry(lambda: hvd.allreduce(model[0].weight.detach().sum(), name="total"))
+    die("epoch")
+hvd.check_replicas(model)
+numbers = [total, model[1].running_var.sum(), model[1].num_batches_tracked, optimizer.param_groups[0]["lr"]]
+print("result", training.progress.steps, *(float(number) for number in numbers))
+"""
+
+
+def results(finished: subprocess.CompletedProcess[str], ranks: int) -> list[float]:
+    """The numbers that all ranks have printed."""
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    lines = [line.split("result ")[1] for line in finished.stdout.splitlines() if "result " in line]
+    assert len(lines) == ranks and len(set(lines)) == 1, finished.stdout
+    return [float(number) for number in lines[0].split()]
+
+
+def check_audit(folder: pathlib.Path) -> None:
+    """Every sample of every epoch was taken exactly once, as far as the ranks that have lived can tell."""
+    steps = collections.defaultdict(list)
+    for file in folder.iterdir():
+        for line in file.read_text().splitlines():
+            written = json.loads(line)
+            steps[written["step"]].append(written)
+    place = 0
+    for number in range(1, STEPS + 1):
+        made_by = steps[number][0]["ranks"]
+        first, last = steps[number][0]["first"], steps[number][0]["last"]
+        assert {(line["first"], line["last"], line["ranks"]) for line in steps[number]} == {
+            (first, last, made_by)
+        }
+        assert first == place % SAMPLES
+        place += last - first
+        if len(steps[number]) == made_by:
+            taken = [sample for line in steps[number] for piece in line["pieces"] for sample in range(*piece)]
+            assert sorted(taken) == list(range(first, last))
+    assert place == 3 * SAMPLES
+
+
+@pytest.mark.parametrize(
+    ("kind", "deaths", "lost"),
+    [
+        ("data set", "0:0:forward,2:3:backward,1:9:step", 3),
+        ("loader", "3:4:epoch,3:5:epoch,0:12:forward", 2),
+        ("stream", "1:0:backward,0:5:epoch", 2),
+        ("loader of a stream", "2:14:forward", 1),
+    ],
+)
+def test_training_ends_as_if_no_rank_had_been_lost(kind: str, deaths: str, lost: int, tmp_path: pathlib.Path):
+    alone = hrun("-np", "1", *ready_python(), "-c", TRAIN, kind, "", "")
+    words = ("-np", "4", "--min-np", "1", *ready_python(), "-c", TRAIN, kind, deaths, str(tmp_path))
+    survivors = hrun(*words)
+    assert survivors.stderr.count("was killed by signal 9 (Killed); the job goes on") == lost
+    assert results(survivors, 4 - lost) == pytest.approx(results(alone, 1), rel=1e-9)
+    check_audit(tmp_path)
+
+
+COPIES = """
+import os, signal, sys, torch, hora.torch as hvd
+kind, deaths = sys.argv[1:]
+hvd.init()
+started_as = hvd.rank()
+x = torch.arange(200.0, dtype=torch.float64).reshape(50, 4) / 200
+data = torch.utils.data.TensorDataset(x, x.sum(1, keepdim=True).sin())
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).double()
+SGD = torch.optim.SGD
+optimizers = {
+    "several optimizers": lambda: [SGD(model[0].parameters(), lr=0.05), SGD(model[2].parameters(), lr=0.1)],
+    "LBFGS": lambda: [torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=3)],
+    "Adasum": lambda: [hvd.DistributedOptimizer(SGD(model.parameters(), lr=0.05), model.named_parameters(), op=hvd.Adasum)],
+    "process set": lambda: [hvd.DistributedOptimizer(SGD(model.parameters(), lr=0.05), model.named_parameters(), process_set=hvd.add_process_set([0, 1]))],
+}[kind]()
+training = hvd.elastic.Training(model, optimizers, data, batch=16, microbatch=16)
+taken = []
+
+def loss():
+    for optimizer in optimizers:
+        optimizer.zero_grad()
+    error = (model(inputs) - targets).square().mean()
+    error.backward()
+    return error
+
+for epoch in training.epochs(2):
+    for inputs, targets in training.batches():
+        before = training.progress.steps
+        with training.attempt():
+            if kind == "LBFGS":
+                optimizers[0].step(loss)
+            else:
+                loss()
+                optimizers[0].step()
+            if f"{started_as}:{training.progress.steps}" in deaths.split(","):
+                os.kill(os.getpid(), signal.SIGKILL)
+            for optimizer in optimizers[1:]:
+                optimizer.step()
+        if training.progress.steps > before:
+            taken.append(len(inputs))
+# 3 steps in an epoch, as the rest of 2 samples is fewer than 3 ranks: the last one has 18.
+shares = hvd.allgather_object(taken)
+if kind != "process set":
+    hvd.check_replicas(model)
+print("result", training.progress.steps, sum(map(sum, shares)) if not deaths else 100)
+"""
+
+
+@pytest.mark.parametrize("kind", ["several optimizers", "LBFGS", "Adasum", "process set"])
+def test_a_step_of_the_programs_own_is_taken_back_when_a_rank_is_lost(kind: str):
+    words = ("-np", "3", "--min-np", "1", *ready_python(), "-c", COPIES, kind)
+    assert results(hrun(*words, ""), 3) == [6, 100]
+    survivors = hrun(*words, "2:2,0:4")
+    assert results(survivors, 1)[0] >= 6
+    assert survivors.stderr.count("hora: Training copies model and optimizers before each step, as ") == 1
+
+
+def test_an_order_has_each_sample_once_and_any_part_of_it_can_be_had():
+    for size in [*range(1, 80), 1000, 65536]:
+        order = Permutation(size, seed=3, epoch=size % 3)
+        numbers = order.numbers(0, size)
+        assert sorted(numbers) == list(range(size))
+        assert order.numbers(size // 3, size // 2 + 1) == numbers[size // 3 : size // 2 + 1]
+    orders = [Permutation(1000, seed, epoch).numbers(0, 1000) for seed in (0, 1) for epoch in (0, 1)]
+    for at, one in enumerate(orders):
+        for other in [list(range(1000)), *orders[:at]]:
+            assert sum(left == right for left, right in zip(one, other, strict=True)) < 10  # 1 is usual
+
+
+def test_first_samples_of_epochs_are_random():
+    """Each of 6 samples comes first about equally often, and each follows each of the others."""
+    orders = [Permutation(6, seed=5, epoch=epoch).numbers(0, 6) for epoch in range(3600)]
+    first = collections.Counter(order[0] for order in orders)
+    pairs = collections.Counter((order[2], order[3]) for order in orders)
+    assert len(first) == 6 and all(450 < times < 750 for times in first.values()), first
+    assert len(pairs) == 30 and all(60 < times < 180 for times in pairs.values()), pairs
+
+
+def test_ranks_share_each_step_without_rest():
+    for first, last in [(0, 1), (5, 37), (64, 128), (3, 100)]:
+        step = shares.Piece(2, first, last)
+        for ranks in range(1, 9):
+            of_ranks = [shares.microbatches(step, 8, rank, ranks) for rank in range(ranks)]
+            pieces = [piece for each in of_ranks for piece in each]
+            assert pieces == shares.microbatches(step, 8, 0, 1)
+            assert max(map(len, of_ranks)) - min(map(len, of_ranks)) <= 1
+            whole = [shares.share(step, rank, ranks) for rank in range(ranks)]
+            assert [sample for piece in [*pieces] for sample in range(piece.first, piece.last)] == list(
+                range(first, last)
+            )
+            assert [sample for piece in whole for sample in range(piece.first, piece.last)] == list(
+                range(first, last)
+            )
+
+
+def test_training_goes_on_from_a_checkpoint_as_if_it_had_not_ended():
+    run_ready(
+        3,
+        """
+        import torch, hora.torch as hvd
+        hvd.init()
+        def made():
+            torch.manual_seed(0)
+            model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 1)).double()
+            optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+            data = [(torch.tensor([n * 0.1, 1.0 / (n + 1)], dtype=torch.float64), n * 0.01) for n in range(100)]
+            return model, hvd.elastic.Training(model, optimizer, data, batch=24, microbatch=8)
+        def train(model, training, steps):
+            for epoch in training.epochs(3):
+                for x, y in training.batches():
+                    training.backward((model(x).squeeze(1) - y).square().mean())
+                    if training.step() and training.progress.steps == steps:
+                        return
+        whole, training = made()
+        train(whole, training, 13)
+        part, training = made()
+        train(part, training, 7)
+        saved = training.state_dict()
+        assert saved["progress"] == {"epoch": 1, "place": 48, "steps": 7}, saved["progress"]
+        rest, training = made()
+        training.load_state_dict(saved)
+        train(rest, training, 13)
+        for name, value in whole.state_dict().items():
+            assert torch.equal(value, rest.state_dict()[name]), name
+        """,
+    )
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ranks_without_samples_and_steps_that_are_left_do_no_harm(ranks: int):
+    """With 2 ranks, all leave the second step of the first epoch. With 3, rank 2 gets no samples."""
+    run_ready(
+        ranks,
+        """
+        import torch, hora.torch as hvd
+        hvd.init()
+        model = torch.nn.Linear(1, 1, bias=False)
+        torch.nn.init.zeros_(model.weight)
+        data = [torch.full((1,), float(n)) for n in range(8)]
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        training = hvd.elastic.Training(model, optimizer, data, batch=4, microbatch=2, shuffle=False)
+        seen = []
+        for epoch in training.epochs(2):
+            for x in training.batches():
+                if hvd.size() == 2 and training.progress.steps == 1 and epoch == 0:
+                    break
+                seen.append(x.flatten().tolist())
+                training.backward(model(x).mean())
+                training.step()
+        left = hvd.size() == 2
+        assert training.progress == hvd.elastic.Progress(epoch=2, place=0, steps=4 - left), training.progress
+        means = [1.5, 1.5, 5.5] if left else [1.5, 5.5, 1.5, 5.5]
+        assert model.weight.item() == -sum(means), model.weight
+        first = {1.5: [0, 1], 5.5: [4, 5]}
+        second = {1.5: [2, 3], 5.5: [6, 7]}
+        of_ranks = [first, second, {}]
+        assert seen == [of_ranks[hvd.rank()][mean] for mean in means if of_ranks[hvd.rank()]], seen
+        """,
+    )
+
+
+def test_an_exception_in_backward_costs_only_the_rank_that_has_it():
+    program = """
+import torch, hora.torch as hvd
+hvd.init()
+first = hvd.rank()
+
+class Fails(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        return x.clone()
+    @staticmethod
+    def backward(context, gradient):
+        if first == 1 and training.progress.steps == 3:
+            raise MemoryError("out of memory")
+        return gradient
+
+model = torch.nn.Linear(1, 1)
+training = hvd.elastic.Training(model, torch.optim.SGD(model.parameters(), lr=0.1), torch.ones(48, 1), batch=6, microbatch=2)
+for epoch in training.epochs(1):
+    for x in training.batches():
+        training.backward(Fails.apply(model(x)).mean())
+        training.step()
+print("result", training.progress.steps, hvd.size())
+"""
+    finished = hrun("-np", "3", "--min-np", "1", *ready_python(), "-c", program)
+    assert results(finished, 2) == [8, 2]
+    assert "MemoryError: out of memory" in finished.stderr
+
+
+def test_mistakes_are_named_with_their_remedy():
+    run_ready(
+        1,
+        """
+        import torch, hora.torch as hvd
+        from torch.utils.data import DataLoader, DistributedSampler, RandomSampler
+        hvd.init()
+        model = torch.nn.Linear(1, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        data = [torch.ones(1)] * 10
+
+        def error_of(kind, make):
+            try:
+                make()
+            except kind as error:
+                return str(error)
+            raise AssertionError("no error")
+
+        def training(model=model, optimizer=optimizer, data=data, **more):
+            return hvd.elastic.Training(model, optimizer, data, **{"batch": 4, "microbatch": 2, **more})
+
+        sampled = DataLoader(data, sampler=DistributedSampler(data, 1, 0))
+        again = DataLoader(data, sampler=RandomSampler(data, replacement=True))
+        synced = torch.nn.Sequential(torch.nn.Linear(1, 1), hvd.SyncBatchNorm(1))
+        passes = hvd.DistributedOptimizer(torch.optim.SGD(torch.nn.Linear(1, 1).parameters(), lr=0.1), backward_passes_per_step=2)
+        for kind, arguments, said in [
+            (hvd.HoraArgumentError, {"model": optimizer}, "model must be a torch.nn.Module, not SGD"),
+            (hvd.HoraArgumentError, {"optimizer": model}, "expected an optimizer"),
+            (hvd.HoraArgumentError, {"batch": 0}, "batch must be a number of samples from 1 up, not 0"),
+            (hvd.HoraArgumentError, {"microbatch": 2.5}, "microbatch must be a number of samples from 1 up, not 2.5"),
+            (hvd.HoraArgumentError, {"microbatch": None}, "microbatch= is missing"),
+            (hvd.HoraArgumentError, {"data": []}, "data has no samples"),
+            (hvd.HoraArgumentError, {"data": 3}, "data must be a data set, a DataLoader, or something to iterate over, not int"),
+            (hvd.HoraUnsupportedError, {"data": sampled}, "a DistributedSampler, and Training itself chooses"),
+            (hvd.HoraUnsupportedError, {"data": again}, "a RandomSampler, and Training itself chooses"),
+            (hvd.HoraUnsupportedError, {"model": synced}, "'1' is a SyncBatchNorm"),
+            (hvd.HoraArgumentError, {"optimizer": passes}, "backward_passes_per_step=2: leave it out"),
+        ]:
+            text = error_of(kind, lambda: training(**arguments))
+            assert said in text, text
+
+        def loop(training, body):
+            for epoch in training.epochs(2):
+                for x in training.batches():
+                    body(training, x)
+
+        both = "Each microbatch needs training.backward(loss), and then training.step()"
+        once = "is called once for each microbatch of training.batches()"
+        for body, said in [
+            (lambda training, x: None, both),
+            (lambda training, x: training.step(), both),
+            (lambda training, x: [training.backward(model(x).sum()) for _ in range(2)], "backward() was called twice"),
+            (lambda training, x: (training.backward(model(x).sum()), training.step(), training.step()), "step() " + once),
+            (lambda training, x: training.retry(list), "retry() was called within a step"),
+            (lambda training, x: training.attempt().__enter__(), "attempt() is for several optimizers"),
+        ]:
+            text = error_of(hvd.HoraUsageError, lambda: loop(training(), body))
+            assert said in text, text
+        text = error_of(hvd.HoraUsageError, lambda: training().step())
+        assert "step() " + once in text, text
+        lbfgs = torch.optim.LBFGS(model.parameters())
+        text = error_of(hvd.HoraUsageError, lambda: loop(training(optimizer=lbfgs), lambda training, x: training.backward(model(x).sum())))
+        assert "Each microbatch needs `with training.attempt():`" in text, text
+        text = error_of(hvd.HoraArgumentError, lambda: loop(training(data=(each for each in data)), lambda training, x: (training.backward(model(x).sum()), training.step())))
+        assert "data gave no samples in epoch 1: a generator can be read only once" in text, text
+        few = DataLoader(data, batch_size=4, drop_last=True)
+        text = error_of(hvd.HoraArgumentError, lambda: loop(training(data=few, batch=11), None))
+        assert "epoch 0 has no step: data has fewer than 11 samples" in text, text
+        """,
+    )
+
+
+def test_process_sets_lose_the_ranks_that_are_lost():
+    program = """
+import os, signal, torch, hora.torch as hvd
+hvd.init()
+first = hvd.rank()
+three, one, two = (hvd.add_process_set(ranks) for ranks in ([0, 1, 3], [2], [1, 2, 3]))
+state = hvd.elastic.TorchState(steps=0)
+
+@hvd.elastic.run
+def train(state):
+    while state.steps < 4:
+        if (first, state.steps) == (2, 2):
+            os.kill(os.getpid(), signal.SIGKILL)
+        hvd.allreduce(torch.ones(1), name="step")
+        state.steps += 1
+        state.commit()
+
+train(state)
+assert (three.ranks, one.ranks, two.ranks) == ([0, 1, 2], [], [1, 2]), (three, one, two)
+assert one.size() is None and hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=three).item() == 3
+if two.included():
+    assert hvd.allreduce(torch.full((1,), float(first)), op=hvd.Sum, process_set=two).item() == 1 + 3
+print("result", 1)
+"""
+    finished = hrun("-np", "4", "--min-np", "1", *ready_python(), "-c", program)
+    assert results(finished, 3) == [1]
