@@ -207,7 +207,8 @@ def tell_of_generations(lasting: Lasting) -> None:
 def begin_generation() -> None:
     """Forgets every handle, and what the former ranks have agreed on."""
     _forget_handles()
-    _begin_numbers()
+    with _lock:
+        _numbers.clear()  # those of objects stay, as the objects do
     for each in list(_lasting):
         each.begin_generation()
 

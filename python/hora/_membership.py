@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import concurrent.futures.thread  # noqa: F401 - before this module registers what runs at the end
+import os
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -14,6 +15,7 @@ from hora import process_sets as sets
 from hora._errors import HoraArgumentError, HoraRanksChangedError
 
 _homogeneous = True
+_identities: list[int] = []  # of an elastic job: the number of each rank's process, which never changes
 
 
 def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None = None) -> None:
@@ -52,7 +54,10 @@ def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None 
             )
         if communicator is None:
             _mpi.tell_of_singleton()
-        _homogeneous = _gather_homogeneous()
+        if _job.runtime().is_elastic:
+            _begin_generation()
+        else:
+            _homogeneous = _gather_homogeneous()
     sets.begin(listed)
 
 
@@ -63,9 +68,8 @@ def next_generation() -> None:
     Raises:
         HoraInternalError: this process is not among them any more, or the job is not elastic.
     """
-    former_rank = _job.rank()
     _job.runtime().next_generation()
-    _begin_generation(former_rank)
+    _begin_generation()
 
 
 def commit(make: Callable[[], None]) -> bool:
@@ -79,28 +83,31 @@ def commit(make: Callable[[], None]) -> bool:
         HoraInternalError: this process is not among the ranks that are left, or the job has failed.
     """
     runtime = _job.runtime()
-    former, former_rank = runtime.generation, runtime.rank
+    former = runtime.generation
     counts = not runtime.is_elastic or runtime.commit()
     if counts:
         make()
     if runtime.generation != former:
-        _begin_generation(former_rank)  # not before: it clears gradients
+        _begin_generation()  # not before: it clears gradients
     return counts
 
 
-def _begin_generation(former_rank: int) -> None:
-    """Forgets what belongs to the former generation, in which this was the rank, and registers the process
-    sets that are left. If ranks are lost meanwhile, it does so for the generation after that."""
-    global _homogeneous
-    kept = sets.registered()
+def _begin_generation() -> None:
+    """Forgets what belongs to the former generation, and registers the process sets that are left. If ranks
+    are lost meanwhile, it does so for the generation after that. One rank may have come further with it than
+    another then, which changes nothing of what they exchange."""
+    global _homogeneous, _identities
+    kept = sets.lasting(_identities)
     while True:
         _job.begin_generation()
         sets.end()
         try:
-            met = _arrays.allgather([former_rank, len(kept), _job.local_size()], "elastic.met").reshape(-1, 3)
+            told = [int(os.environ["HORA_MEMBER_ID"]), sets.registered_ever(), _job.local_size()]
+            met = _arrays.allgather(told, "elastic.met").reshape(-1, 3)
+            _identities = met[:, 0].tolist()
             _homogeneous = bool((met[:, 2] == met[0, 2]).all())
             sets.begin([])
-            sets.follow(kept[: met[:, 1].min()], met[:, 0].tolist())
+            sets.follow(kept, int(met[:, 1].min()), _identities)
         except HoraRanksChangedError:
             _job.runtime().next_generation()
         else:

@@ -4,6 +4,7 @@ at once."""
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -27,6 +28,7 @@ class ProcessSet:
     process_set_id: int | None = None  #: its number while it is registered
     ranks: list[int] | None = None  #: ascending
     mpi_comm: Any = None  #: always None; communicators are not taken
+    _number = 0  # how many sets were registered before it
 
     def __init__(self, ranks_or_comm: Iterable[int]) -> None:
         if hasattr(ranks_or_comm, "Get_rank"):
@@ -102,6 +104,7 @@ def _make_global() -> ProcessSet:
 global_process_set = _make_global()
 
 _registered: list[ProcessSet] = []
+_registered_ever = 0
 
 
 def _with_ranks(ranks: list[int] | None) -> ProcessSet:
@@ -156,16 +159,23 @@ def _number_with(ranks: list[int]) -> int | None:
     )
 
 
-def _register(process_set: ProcessSet, ranks: list[int]) -> None:
+def _register(process_set: ProcessSet, ranks: list[int], number: int | None = None) -> None:
     name = f"add_process_set.{','.join(map(str, ranks))}"
     entry = _native.Entry(_native.Operation.add_process_set, name, _native.DType.uint8, [], ranks=ranks)
-    _adopt(process_set, _job.runtime().submit(entry).wait().process_set)
+    _adopt(process_set, _job.runtime().submit(entry).wait().process_set, number)
 
 
-def _adopt(process_set: ProcessSet, number: int) -> None:
-    process_set.process_set_id = number
-    if not any(process_set is known for known in _registered):
-        _registered.append(process_set)
+def _adopt(process_set: ProcessSet, process_set_id: int, number: int | None = None) -> None:
+    """`number`: the one that it had in a former generation."""
+    global _registered_ever
+    process_set.process_set_id = process_set_id
+    if any(process_set is known for known in _registered):
+        return
+    if number is None:
+        number = _registered_ever
+        _registered_ever += 1
+    process_set._number = number
+    _registered.append(process_set)
 
 
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
@@ -259,21 +269,43 @@ def begin(process_sets: list[ProcessSet]) -> None:
             _adopt(each, known)
 
 
-def registered() -> list[tuple[ProcessSet, list[int]]]:
-    """The sets that are registered, and their ranks, in the order in which they were registered."""
-    return [(each, each.ranks or []) for each in _registered]
+@dataclasses.dataclass
+class Lasting:
+    """A set that was registered, for the next generation of the job. Its members are known by the numbers
+    of their processes, which never change."""
+
+    process_set: ProcessSet
+    number: int  # how many sets were registered before it, the same on all ranks
+    members: list[int]
 
 
-def follow(kept: list[tuple[ProcessSet, list[int]]], former: list[int]) -> None:
-    """Registers sets of a former generation again, without the ranks that were lost. A set that has no rank
-    left is registered no more. `former`: the number that each rank had then."""
-    for each, ranks in kept:
-        each.ranks = [rank for rank, number in enumerate(former) if number in ranks]
-        known = _number_with(each.ranks)
+def lasting(identities: list[int]) -> list[Lasting]:
+    """The sets that are registered. `identities`: the number of each rank's process."""
+    return [
+        Lasting(each, each._number, [identities[rank] for rank in each.ranks or []]) for each in _registered
+    ]
+
+
+def follow(kept: list[Lasting], registered_by_all: int, identities: list[int]) -> None:
+    """Registers sets of a former generation again, without the ranks that were lost. Sets that not all ranks
+    had registered, and those that have no rank left, are registered no more."""
+    global _registered_ever
+    _registered_ever = registered_by_all
+    for each in kept:
+        if each.number >= registered_by_all:
+            continue
+        process_set = each.process_set
+        process_set.ranks = [rank for rank, one in enumerate(identities) if one in each.members]
+        known = _number_with(process_set.ranks)
         if known is not None:
-            _adopt(each, known)
-        elif each.ranks:
-            _register(each, each.ranks)
+            _adopt(process_set, known, each.number)
+        elif process_set.ranks:
+            _register(process_set, process_set.ranks, each.number)
+
+
+def registered_ever() -> int:
+    """How many sets were registered in this job so far."""
+    return _registered_ever
 
 
 def end() -> None:

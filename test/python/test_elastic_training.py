@@ -23,7 +23,22 @@ kind, deaths, folder = sys.argv[1:]
 hvd.init()
 started_as = hvd.rank()
 torch.manual_seed(7 + started_as)  # the model of rank 0 counts
-layers = [torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.3), torch.nn.Linear(8, 1)]
+
+class Buffers(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.randn(2, dtype=torch.complex64), persistent=False)
+        self.register_buffer("seen", torch.zeros(1))
+        self.register_buffer("made", None)
+
+    def forward(self, x):
+        if self.made is None or len(self.made) < 8:
+            self.made = torch.ones(4 if self.made is None else 8)
+        if self.training:
+            self.seen = self.seen * 0.5 + x.detach().mean()
+        return x * (1 + 0.1 * self.table.real.mean())
+
+layers = [torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.3), Buffers(), torch.nn.Linear(8, 1)]
 model = torch.nn.Sequential(*layers).double()
 generator = torch.Generator().manual_seed(1)
 x = torch.randn(150, 4, generator=generator, dtype=torch.float64)
@@ -31,7 +46,7 @@ samples = torch.utils.data.TensorDataset(x, x.sum(1, keepdim=True).sin())
 
 class Stream(torch.utils.data.IterableDataset):
     def __iter__(self):
-        return iter(samples)
+        return (samples[index] for index in torch.randperm(150))
 
 data = {
     "data set": lambda: samples,
@@ -44,6 +59,12 @@ training = hvd.elastic.Training(
     model, optimizer, data, batch=32, microbatch=8, clip_norm=0.5, audit=folder or None,
     scaler=torch.amp.GradScaler("cpu", init_scale=4.0), scheduler=torch.optim.lr_scheduler.StepLR(optimizer, 4))
 
+def add_noise(optimizer, *_):
+    for parameter in model.parameters():
+        parameter.grad += 0.01 * torch.randn_like(parameter)
+
+optimizer.register_step_pre_hook(add_noise)
+
 def die(place):
     if f"{started_as}:{training.progress.steps}:{place}" in deaths.split(","):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -54,12 +75,14 @@ for epoch in training.epochs(3):
         die("forward")
         training.backward(loss)
         die("backward")
-        training.step()
+        if training.step():
+            optimizer.param_groups[0]["weight_decay"] = 0.001 * training.progress.steps
         die("step")
     total = training.retry(lambda: hvd.allreduce(model[0].weight.detach().sum(), name="total"))
     die("epoch")
 hvd.check_replicas(model)
 numbers = [total, model[1].running_var.sum(), model[1].num_batches_tracked, optimizer.param_groups[0]["lr"]]
+numbers += [model[3].seen, model[3].table.real.sum(), torch.randn(1)]
 print("result", training.progress.steps, *(float(number) for number in numbers))
 """
 
@@ -121,36 +144,40 @@ x = torch.arange(200.0, dtype=torch.float64).reshape(50, 4) / 200
 data = torch.utils.data.TensorDataset(x, x.sum(1, keepdim=True).sin())
 model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).double()
 SGD = torch.optim.SGD
+scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
 optimizers = {
     "several optimizers": lambda: [SGD(model[0].parameters(), lr=0.05), SGD(model[2].parameters(), lr=0.1)],
     "LBFGS": lambda: [torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=3)],
     "Adasum": lambda: [hvd.DistributedOptimizer(SGD(model.parameters(), lr=0.05), model.named_parameters(), op=hvd.Adasum)],
     "process set": lambda: [hvd.DistributedOptimizer(SGD(model.parameters(), lr=0.05), model.named_parameters(), process_set=hvd.add_process_set([0, 1]))],
 }[kind]()
-training = hvd.elastic.Training(model, optimizers, data, batch=16, microbatch=16)
+training = hvd.elastic.Training(model, optimizers, data, batch=16, microbatch=16, scaler=scaler)
 taken = []
 
 def loss():
     for optimizer in optimizers:
         optimizer.zero_grad()
     error = (model(inputs) - targets).square().mean()
-    error.backward()
+    (scaler.scale(error) if kind == "several optimizers" else error).backward()
     return error
 
 for epoch in training.epochs(2):
     for inputs, targets in training.batches():
-        before = training.progress.steps
-        with training.attempt():
+        with training.attempt() as attempt:
             if kind == "LBFGS":
                 optimizers[0].step(loss)
+            elif kind == "several optimizers":
+                loss()
+                scaler.step(optimizers[0])
             else:
                 loss()
                 optimizers[0].step()
             if f"{started_as}:{training.progress.steps}" in deaths.split(","):
                 os.kill(os.getpid(), signal.SIGKILL)
             for optimizer in optimizers[1:]:
-                optimizer.step()
-        if training.progress.steps > before:
+                scaler.step(optimizer)
+                scaler.update()
+        if attempt.counts:
             taken.append(len(inputs))
 # 3 steps in an epoch, as the rest of 2 samples is fewer than 3 ranks: the last one has 18.
 shares = hvd.allgather_object(taken)
@@ -242,7 +269,7 @@ def test_training_goes_on_from_a_checkpoint_as_if_it_had_not_ended():
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_ranks_without_samples_and_steps_that_are_left_do_no_harm(ranks: int):
-    """With 2 ranks, all leave the second step of the first epoch. With 3, rank 2 gets no samples."""
+    """With 2 ranks, all leave the second step of the first epoch. With 3, rank 2 gets samples of rank 0."""
     run_ready(
         ranks,
         """
@@ -267,8 +294,51 @@ def test_ranks_without_samples_and_steps_that_are_left_do_no_harm(ranks: int):
         assert model.weight.item() == -sum(means), model.weight
         first = {1.5: [0, 1], 5.5: [4, 5]}
         second = {1.5: [2, 3], 5.5: [6, 7]}
-        of_ranks = [first, second, {}]
-        assert seen == [of_ranks[hvd.rank()][mean] for mean in means if of_ranks[hvd.rank()]], seen
+        of_ranks = [first, second, first]
+        assert seen == [of_ranks[hvd.rank()][mean] for mean in means], seen
+        """,
+    )
+
+
+def test_ranks_that_leave_the_loop_after_different_steps_are_told():
+    program = """
+import torch, hora.torch as hvd
+hvd.init()
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+training = hvd.elastic.Training(model, optimizer, torch.ones(24, 1), batch=12, microbatch=4)
+for epoch in training.epochs(2):
+    for number, x in enumerate(training.batches()):
+        if number == 2:
+            break
+        training.backward(model(x).mean())
+        training.step()
+"""
+    finished = hrun("-np", "2", *ready_python(), "-c", program)
+    said = "the ranks make different steps: up to sample 24 of epoch 0 and up to sample 12 of epoch 1. All ranks leave"
+    assert said in finished.stderr
+
+
+def test_training_goes_back_to_a_checkpoint_within_the_loop():
+    run_ready(
+        2,
+        """
+        import copy, torch, hora.torch as hvd
+        hvd.init()
+        model = torch.nn.Linear(1, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        training = hvd.elastic.Training(model, optimizer, torch.ones(24, 1), batch=8, microbatch=2)
+        saved, steps = [], []
+        for epoch in training.epochs(2):
+            for x in training.batches():
+                training.backward(model(x).mean())
+                if training.step():
+                    steps.append((training.progress.epoch, training.progress.place))
+                    if len(steps) == 2:
+                        saved.append(copy.deepcopy(training.state_dict()))
+                    if len(steps) in (3, 6):
+                        training.load_state_dict(saved[0])
+        assert steps == [(0, 8), (0, 16), (0, 24), (0, 24), (1, 8), (1, 16), (0, 24), (1, 8), (1, 16), (1, 24)], steps
         """,
     )
 
@@ -324,6 +394,9 @@ def test_mistakes_are_named_with_their_remedy():
             return hvd.elastic.Training(model, optimizer, data, **{"batch": 4, "microbatch": 2, **more})
 
         sampled = DataLoader(data, sampler=DistributedSampler(data, 1, 0))
+        part = DataLoader(data, sampler=RandomSampler(data, num_samples=3))
+        lbfgs = torch.optim.LBFGS(model.parameters())
+        plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
         again = DataLoader(data, sampler=RandomSampler(data, replacement=True))
         synced = torch.nn.Sequential(torch.nn.Linear(1, 1), hvd.SyncBatchNorm(1))
         passes = hvd.DistributedOptimizer(torch.optim.SGD(torch.nn.Linear(1, 1).parameters(), lr=0.1), backward_passes_per_step=2)
@@ -335,8 +408,12 @@ def test_mistakes_are_named_with_their_remedy():
             (hvd.HoraArgumentError, {"microbatch": None}, "microbatch= is missing"),
             (hvd.HoraArgumentError, {"data": []}, "data has no samples"),
             (hvd.HoraArgumentError, {"data": 3}, "data must be a data set, a DataLoader, or something to iterate over, not int"),
-            (hvd.HoraUnsupportedError, {"data": sampled}, "a DistributedSampler, and Training itself chooses"),
-            (hvd.HoraUnsupportedError, {"data": again}, "a RandomSampler, and Training itself chooses"),
+            (hvd.HoraUnsupportedError, {"data": sampled}, "a DistributedSampler of its own, and"),
+            (hvd.HoraUnsupportedError, {"data": again}, "a RandomSampler of its own, and"),
+            (hvd.HoraUnsupportedError, {"data": part}, "a RandomSampler of its own, and"),
+            (hvd.HoraArgumentError, {"clip_norm": "a"}, "clip_norm must be a positive number, not 'a'"),
+            (hvd.HoraArgumentError, {"optimizer": lbfgs, "clip_norm": 1.0}, "clip_norm= has no effect, as LBFGS changes"),
+            (hvd.HoraArgumentError, {"scheduler": plateau}, "ReduceLROnPlateau needs a loss"),
             (hvd.HoraUnsupportedError, {"model": synced}, "'1' is a SyncBatchNorm"),
             (hvd.HoraArgumentError, {"optimizer": passes}, "backward_passes_per_step=2: leave it out"),
         ]:
@@ -362,7 +439,6 @@ def test_mistakes_are_named_with_their_remedy():
             assert said in text, text
         text = error_of(hvd.HoraUsageError, lambda: training().step())
         assert "step() " + once in text, text
-        lbfgs = torch.optim.LBFGS(model.parameters())
         text = error_of(hvd.HoraUsageError, lambda: loop(training(optimizer=lbfgs), lambda training, x: training.backward(model(x).sum())))
         assert "Each microbatch needs `with training.attempt():`" in text, text
         text = error_of(hvd.HoraArgumentError, lambda: loop(training(data=(each for each in data)), lambda training, x: (training.backward(model(x).sum()), training.step())))
@@ -370,6 +446,11 @@ def test_mistakes_are_named_with_their_remedy():
         few = DataLoader(data, batch_size=4, drop_last=True)
         text = error_of(hvd.HoraArgumentError, lambda: loop(training(data=few, batch=11), None))
         assert "epoch 0 has no step: data has fewer than 11 samples" in text, text
+        with_scaler = training(scaler=torch.amp.GradScaler("cpu"))
+        text = error_of(hvd.HoraArgumentError, lambda: with_scaler.load_state_dict(training().state_dict()))
+        assert "the state has no scaler: Training was made with other arguments then" in text, text
+        text = error_of(hvd.HoraArgumentError, lambda: training().load_state_dict(with_scaler.state_dict()))
+        assert "the state has a scaler, and this Training has none: give it scaler=" in text, text
         """,
     )
 
@@ -400,3 +481,37 @@ print("result", 1)
 """
     finished = hrun("-np", "4", "--min-np", "1", *ready_python(), "-c", program)
     assert results(finished, 3) == [1]
+
+
+def test_process_sets_have_the_same_ranks_after_a_second_loss_within_the_first_change():
+    """Rank 3 dies when its sets are registered. Rank 1 behaves as if it had not heard that of its own."""
+    program = """
+import os, signal, torch, hora.torch as hvd
+from hora import process_sets as sets
+hvd.init()
+first = hvd.rank()
+even, odd = hvd.add_process_set([0, 2]), hvd.add_process_set([1, 3])
+follow, calls = sets.follow, []
+
+def follow_and_fail(*arguments):
+    follow(*arguments)
+    calls.append(1)
+    if len(calls) == 1 and first == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if len(calls) == 1 and first == 1:
+        while True:
+            hvd.allreduce(torch.ones(1), name="rank 3 does not come")
+
+sets.follow = follow_and_fail
+model = torch.nn.Linear(1, 1)
+training = hvd.elastic.Training(model, torch.optim.SGD(model.parameters(), lr=0.1), torch.ones(64, 1), batch=8, microbatch=2)
+for epoch in training.epochs(1):
+    for x in training.batches():
+        if first == 0 and training.progress.steps == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        training.backward(model(x).mean())
+        training.step()
+print("result", training.progress.steps, *even.ranks, *odd.ranks)
+"""
+    finished = hrun("-np", "4", "--min-np", "1", *ready_python(), "-c", program)
+    assert results(finished, 2) == [8, 1, 0]

@@ -27,6 +27,7 @@ own stream is not in that order.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -143,6 +144,16 @@ class _OnGpu(_job.OnGpu):
             for tensor in self._lent:
                 note_use(tensor, self._gpu)
         return outcome
+
+
+def await_sound(tensors: Iterable[torch.Tensor]) -> None:
+    """Returns when the GPUs that these are on have done all that they were given. Raises HoraInternalError if
+    the job has failed by then: the work may have used gradients whose reduction was aborted."""
+    gpus = {gpu for tensor in tensors if (gpu := gpu_of(tensor)) is not None}
+    for gpu in gpus:
+        finish(gpu)
+    if gpus and _job.is_initialized():
+        _job.check_goes_on()
 
 
 def under_way(handle: _native.Handle, place: Place, *lent: torch.Tensor) -> _job.Handle:

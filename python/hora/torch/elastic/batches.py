@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +12,7 @@ from torch.utils.data import DataLoader
 from hora import _job
 from hora._errors import HoraArgumentError
 from hora.torch.elastic import shares
-from hora.torch.elastic.samples import samples_of
+from hora.torch.elastic.samples import mixed_seed, samples_of
 from hora.torch.elastic.shares import Piece
 
 
@@ -35,11 +34,14 @@ class Batches:
         self._drops_last = isinstance(data, DataLoader) and data.drop_last
 
     def begin(self, epoch: int, place: int) -> None:
-        """Goes to a place of an epoch. Raises HoraArgumentError if no step begins there and the epoch has
-        none."""
+        """Goes to a place of an epoch. Raises HoraArgumentError if the epoch has no step."""
+        if self._one_piece and self._batch < _job.size():
+            raise HoraArgumentError(
+                f"batch={self._batch} has fewer samples than there are ranks ({_job.size()}): each needs one"
+            )
         self._samples.begin_epoch(epoch, place)
         if place == 0 and self.step_from(epoch, place) is None:
-            least = _job.size() if self._one_piece and not self._drops_last else self._batch
+            least = self._batch if self._drops_last else _job.size()
             raise HoraArgumentError(f"epoch {epoch} has no step: data has fewer than {least} samples")
         self.read_ahead(epoch, place)
 
@@ -55,29 +57,37 @@ class Batches:
             return None
         return Piece(epoch, place, end)
 
-    def of_this_rank(self, step: Piece) -> list[Piece]:
-        """The samples of a step that this rank gets."""
+    def share_of(self, step: Piece) -> list[Piece]:
+        """The samples of a step that this rank gets; none if there are more ranks than microbatches."""
         if self._one_piece:
             return [shares.share(step, _job.rank(), _job.size())]
         return shares.microbatches(step, self._microbatch, _job.rank(), _job.size())
 
+    def given_of(self, step: Piece) -> list[Piece]:
+        """The pieces that the program gets: those of its share. Without any it gets the first one of the
+        step, so that all ranks run the program alike."""
+        return self.share_of(step) or shares.microbatches(step, self._microbatch, 0, 1)[:1]
+
     def read_ahead(self, epoch: int, place: int) -> None:
-        """Reads ahead what this rank gets from there on."""
+        """Reads ahead what the program gets from there on."""
         self._samples.expect(self._from(epoch, place))
 
     def _from(self, epoch: int, place: int) -> Iterator[Piece]:
         while (step := self.step_from(epoch, place)) is not None:
-            yield from self.of_this_rank(step)
+            yield from self.given_of(step)
             place = step.last
 
     def load(self, piece: Piece) -> Any:
-        """The samples of a piece as a batch. torch's random numbers then depend on the piece alone, for the
-        data set in this process, and for the model."""
-        seed = random.Random(f"{self._seed} {piece.epoch} {piece.first}").getrandbits(63)
-        torch.manual_seed(seed)
+        """The samples of a piece as a batch. torch's random numbers then depend on the piece alone, for a
+        data set that is read in this process, and for the model."""
+        self.seed(piece.epoch, piece.first)
         batch = self._samples.load(piece)
-        torch.manual_seed(seed)
+        self.seed(piece.epoch, piece.first)
         return batch
+
+    def seed(self, epoch: int, place: int) -> None:
+        """Makes torch's random numbers depend on the place alone."""
+        torch.manual_seed(mixed_seed(self._seed, epoch, place))
 
     def forget(self, place: int) -> None:
         """The samples before this place are not needed any more."""

@@ -11,6 +11,11 @@ from hora import _job, ops
 from hora.torch._ops.allreduce import allreduce, allreduce_async_
 
 
+def as_real(tensor: torch.Tensor) -> torch.Tensor:
+    """The same memory, where complex numbers are pairs of real ones."""
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
 def _statistics(model: torch.nn.Module) -> list[str]:
     """The names of buffers that normalisation layers change without telling autograd."""
     layers = [(name, layer) for name, layer in model.named_modules() if isinstance(layer, _NormBase)]
@@ -28,26 +33,21 @@ def _sum_dtype(like: torch.Tensor) -> torch.dtype:
     return torch.float64 if like.dtype == torch.float64 else torch.float32
 
 
-def _started(kind: str, tensor: torch.Tensor) -> int:
-    return allreduce_async_(tensor, name=f"elastic.buffers.{kind}", op=ops.Sum)
-
-
 class Buffers:
     """The buffers of a model during a step of several microbatches, on several ranks.
 
     Every microbatch begins with the values from before the step. A floating-point buffer then changes by the
     mean of the changes over all samples of the step; any other buffer changes as in the first microbatch. So
-    the values do not depend on the number of ranks, and are the same on all of them.
+    the values do not depend on the number of ranks, and are the same on all of them. A buffer that a forward
+    pass has made or reshaped keeps what that pass has put there.
 
     Only buffers that change are sent: those of normalisation layers, and those that any rank has seen change.
-    The ranks exchange which these are when a rank sees another one change; the first number that they
-    exchange in a step asks for that.
+    The ranks exchange which these are when `others` is not 0 on one of them.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
         self._model = model
         self._statistics = frozenset(_statistics(model))
-        self._any = any(True for _ in model.buffers())
         self._before: dict[str, torch.Tensor] = {}  # the values from before the step
         self._versions: dict[str, tuple[int, int]] = {}  # of the buffers while they have these values
         self._changes: dict[str, torch.Tensor] = {}  # that this rank has made in the step
@@ -62,10 +62,13 @@ class Buffers:
     def begin_step(self) -> None:
         """Notes the values."""
         self._changes = {}
-        for name, buffer in self._changed().items():
-            known = self._before.get(name)
-            if known is None or known.shape != buffer.shape or known.dtype != buffer.dtype:
-                self._before[name] = torch.empty_like(buffer)
+        buffers = {name: as_real(buffer) for name, buffer in self._model.named_buffers()}
+        for name in self._before.keys() - buffers.keys():
+            del self._before[name]
+        for name, buffer in buffers.items():
+            if not self._is_known(name, buffer):
+                self._before[name] = torch.empty_like(buffer, requires_grad=False)
+                self._versions.pop(name, None)
         self._copy(self._changed(), back=False)
 
     def restore(self) -> None:
@@ -81,48 +84,47 @@ class Buffers:
         if is_first:
             self._add([name for name in changed if name not in real], changed, 1)
 
+    def others(self) -> int:
+        """The number of buffers that have changed here and that the ranks do not send."""
+        return len(self._changes.keys() - set(self._sent))
+
     def start(self) -> None:
         """Begins to add up the changes of all ranks. All ranks call it in each step."""
-        if not self._any:
-            return
-        others = torch.tensor([len(set(self._changes) - set(self._sent))])
-        self._pending = [_started("others", others)]
-        for place in self._places():
-            flat = torch.cat([self._change(name).flatten() for name in self._places()[place]])
-            self._pending.append(_started(f"{place[0]}.{place[1]}", flat))
+        for place, names in self._places().items():
+            flat = torch.cat([self._change(name).flatten() for name in names])
+            self._pending.append(allreduce_async_(flat, name=f"elastic.buffers.{place}", op=ops.Sum))
 
-    def finish(self) -> None:
-        """Makes the buffers what they are after the step. All ranks call it in each step."""
-        if not self._pending:
-            return
-        others, *flat = [_job.synchronize(handle) for handle in self._pending]
+    def finish(self, others: bool) -> None:
+        """Makes the buffers what they are after the step. All ranks call it in each step. `others`: some rank
+        has seen others change than those that are sent."""
+        sums = [_job.synchronize(handle) for handle in self._pending]
         self._pending = []
-        if others.item() > 0:
+        if others:
             self._agree()
             self.start()
-            self.finish()
+            self.finish(False)
             return
-        buffers = dict(self._model.named_buffers())
-        for names, changes in zip(self._places().values(), flat, strict=True):
+        for names, changes in zip(self._places().values(), sums, strict=True):
             sizes = [self._before[name].numel() for name in names]
             for name, change in zip(names, changes.split(sizes), strict=True):
                 before = self._before[name]
                 before.copy_(before.to(change.dtype) + change.view(before.shape))
-        self._copy({name: buffers[name] for name in self._sent}, back=True)
+        buffers = self._buffers()
+        self._copy({name: buffers[name] for name in self._sent if name in buffers}, back=True)
 
     def _agree(self) -> None:
         """Finds out which buffers have changed on any rank."""
-        names = list(self._before)
+        names = sorted(self._before)
         seen = torch.tensor([name in self._sent or name in self._changes for name in names])
         changed = allreduce(seen.to(torch.uint8), name="elastic.buffers.changed", op=ops.Max)
         self._sent = [name for name, each in zip(names, changed.tolist(), strict=True) if each]
 
-    def _places(self) -> dict[tuple[str, str], list[str]]:
+    def _places(self) -> dict[str, list[str]]:
         """The buffers that are sent together, by device and dtype: the same on all ranks."""
-        places: dict[tuple[str, str], list[str]] = {}
+        places: dict[str, list[str]] = {}
         for name in self._sent:
             like = self._before[name]
-            place = like.device.type, str(_sum_dtype(like)).removeprefix("torch.")
+            place = f"{like.device.type}.{str(_sum_dtype(like)).removeprefix('torch.')}"
             places.setdefault(place, []).append(name)
         return places
 
@@ -143,12 +145,21 @@ class Buffers:
             torch._foreach_add_(kept, torch._foreach_sub(now, before), alpha=weight)
         self._changes.update(zip(names, kept, strict=True))
 
+    def _is_known(self, name: str, buffer: torch.Tensor) -> bool:
+        known = self._before.get(name)
+        return known is not None and known.shape == buffer.shape and known.dtype == buffer.dtype
+
+    def _buffers(self) -> dict[str, torch.Tensor]:
+        """The buffers that were there before the step, as they are."""
+        buffers = {name: as_real(buffer) for name, buffer in self._model.named_buffers()}
+        return {name: buffer for name, buffer in buffers.items() if self._is_known(name, buffer)}
+
     def _changed(self) -> dict[str, torch.Tensor]:
         """The buffers that may not have the values from before the step."""
         return {
             name: buffer
-            for name, buffer in self._model.named_buffers()
-            if name in self._statistics or self._versions.get(name) != (id(buffer), buffer._version)
+            for name, buffer in self._buffers().items()
+            if name in self._statistics or self._versions.get(name) != (buffer.data_ptr(), buffer._version)
         }
 
     def _copy(self, buffers: dict[str, torch.Tensor], back: bool) -> None:
@@ -158,4 +169,6 @@ class Buffers:
         now, before = list(buffers.values()), [self._before[name] for name in buffers]
         with torch.no_grad():
             torch._foreach_copy_(*((now, before) if back else (before, now)))
-        self._versions.update({name: (id(buffer), buffer._version) for name, buffer in buffers.items()})
+        self._versions.update(
+            {name: (buffer.data_ptr(), buffer._version) for name, buffer in buffers.items()}
+        )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
@@ -28,9 +29,13 @@ def check_model(model: Any) -> None:
 
 def checked_number(name: str, number: Any) -> int:
     """Raises HoraArgumentError if it is no number from 1 up."""
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+    try:
+        checked = operator.index(number)
+    except TypeError:
+        checked = 0
+    if checked < 1:
         raise HoraArgumentError(f"{name} must be a number of samples from 1 up, not {number!r}")
-    return number
+    return checked
 
 
 def checked_microbatch(microbatch: Any, data: Any, batch: int) -> int:
@@ -42,6 +47,24 @@ def checked_microbatch(microbatch: Any, data: Any, batch: int) -> int:
             "microbatch= is missing: the number of samples that go through the model at once, on one rank"
         )
     return min(checked_number("microbatch", microbatch), batch)
+
+
+def check_step(scheduler: Any, clip_norm: Any, why_copies: str) -> None:
+    """Raises HoraArgumentError if Training cannot make the steps of the scheduler, or clip gradients."""
+    if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+        raise HoraArgumentError(
+            "scheduler= makes a step after each training step, and ReduceLROnPlateau needs a loss: call "
+            "scheduler.step(loss) after training.batches(), with a loss that all ranks have"
+        )
+    if clip_norm is None:
+        return
+    if not isinstance(clip_norm, (int, float)) or not clip_norm > 0:
+        raise HoraArgumentError(f"clip_norm must be a positive number, not {clip_norm!r}")
+    if why_copies:
+        raise HoraArgumentError(
+            f"clip_norm= has no effect, as {why_copies}: the program makes the step, and clips the gradients "
+            "itself"
+        )
 
 
 def wrap(model: torch.nn.Module, optimizers: list[Any], op: int) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import abc
 import collections
+import contextlib
 import itertools
+import random
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -101,14 +103,17 @@ class IndexedSamples(Samples):
 
     def load(self, piece: Piece) -> Any:
         """Batches that were read ahead before ranks changed, and that another rank has now, are dropped."""
-        while True:
-            if self._batches is None:
-                self._batches = iter(self._loader)
+        while self._batches is not None:
             batch = next(self._batches, self)
             if batch is self:  # its sampler had ended, as nothing more was expected
-                self._batches = None
-            elif self._ahead.under_way.popleft() == piece:
+                break
+            if self._ahead.under_way.popleft() == piece:
                 return batch
+        self._batches = iter(self._loader)
+        batch = next(self._batches, self)
+        expected = self._ahead.under_way.popleft() if batch is not self else None
+        assert expected == piece, f"{expected} is expected next, and not {piece}"
+        return batch
 
     def forget(self, place: int) -> None:
         """Nothing is kept."""
@@ -116,17 +121,21 @@ class IndexedSamples(Samples):
 
 class StreamedSamples(Samples):
     """Samples that come one after the other. Each rank reads all of them, and keeps those of the step under
-    way."""
+    way. They are read with random numbers of their own, the same on all ranks."""
 
-    def __init__(self, data: Iterable[Any], collate: Callable[[list[Any]], Any]) -> None:
+    def __init__(self, data: Iterable[Any], seed: int, collate: Callable[[list[Any]], Any]) -> None:
         self._data = data
+        self._seed = seed
         self._collate = collate
         self._stream: Iterator[Any] = iter(())
+        self._random = torch.get_rng_state()
         self._kept: collections.deque[Any] = collections.deque()
         self._first = 0  # the place of the first one that is kept
 
     def begin_epoch(self, epoch: int, place: int) -> None:
-        self._stream = iter(self._data)
+        self._random = torch.Generator().manual_seed(mixed_seed(self._seed, epoch)).get_state()
+        with self._own_random():
+            self._stream = iter(self._data)
         self._kept.clear()
         self._first = 0
         if self.end_from(0, 1) == 0:
@@ -139,8 +148,17 @@ class StreamedSamples(Samples):
 
     def end_from(self, first: int, most: int) -> int:
         missing = first + most - self._first - len(self._kept)
-        self._kept.extend(itertools.islice(self._stream, max(missing, 0)))
+        if missing > 0:
+            with self._own_random():
+                self._kept.extend(itertools.islice(self._stream, missing))
         return min(first + most, self._first + len(self._kept))
+
+    @contextlib.contextmanager
+    def _own_random(self) -> Iterator[None]:
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(self._random)
+            yield
+            self._random = torch.get_rng_state()
 
     def expect(self, pieces: Iterable[Piece]) -> None:
         """Nothing is to be done: samples come in one order."""
@@ -155,23 +173,42 @@ class StreamedSamples(Samples):
             self._first += 1
 
 
-def _options_of(loader: DataLoader[Any]) -> dict[str, Any]:
-    return {name: getattr(loader, name) for name in _COPIED}
+def mixed_seed(*numbers: int) -> int:
+    """A seed that depends on all of these, the same in every process."""
+    return random.Random(" ".join(map(str, numbers))).getrandbits(63)
 
 
 def _is_shuffled(loader: DataLoader[Any]) -> bool:
     """Raises HoraUnsupportedError if the loader takes samples in an order that is not known."""
-    kind = type(loader.sampler)
-    if type(loader.batch_sampler) is BatchSampler:
-        if kind is SequentialSampler:
+    sampler = loader.sampler
+    if loader.batch_sampler is None or type(loader.batch_sampler) is BatchSampler:
+        data_set: Any = loader.dataset
+        if type(sampler) is SequentialSampler and sampler.data_source is data_set:
             return False
-        if isinstance(loader.sampler, RandomSampler) and not loader.sampler.replacement:
+        whole = type(sampler) is RandomSampler and sampler.num_samples == len(data_set)
+        if whole and not sampler.replacement:  # type: ignore[attr-defined]
             return True
-    chosen_by = loader.batch_sampler if type(loader.batch_sampler) is not BatchSampler else loader.sampler
+        chosen_by = type(sampler).__name__
+    else:
+        chosen_by = type(loader.batch_sampler).__name__
     raise HoraUnsupportedError(
-        f"the DataLoader has a {type(chosen_by).__name__}, and Training itself chooses the samples of each "
-        "rank: make the DataLoader with shuffle=True or shuffle=False, and without a sampler"
+        f"the DataLoader has a {chosen_by} of its own, and Training itself chooses the samples of each rank: "
+        "make the DataLoader with shuffle=True or shuffle=False, and without a sampler"
     )
+
+
+class _EachThenTogether:
+    """The collate function where the loader's own is for single samples."""
+
+    def __init__(self, each: Callable[[Any], Any]) -> None:
+        self._each = each
+
+    def __call__(self, samples: list[Any]) -> Any:
+        return torch.utils.data.default_collate([self._each(sample) for sample in samples])
+
+
+def _collate_of(loader: DataLoader[Any]) -> Callable[[list[Any]], Any]:
+    return loader.collate_fn if loader.batch_size is not None else _EachThenTogether(loader.collate_fn)
 
 
 def _identity(sample: Any) -> Any:
@@ -187,21 +224,18 @@ def samples_of(data: Any, shuffle: bool, seed: int) -> Samples:
     """
     loader = data if isinstance(data, DataLoader) else None
     data_set = data if loader is None else loader.dataset
-    if isinstance(data_set, IterableDataset):
-        collate = torch.utils.data.default_collate
-        if loader is not None:
-            collate = loader.collate_fn if loader.batch_size is not None else collate
-            data_set = DataLoader(data_set, batch_size=None, collate_fn=_identity, **_options_of(loader))
-        return StreamedSamples(data_set, collate)
+    collate = torch.utils.data.default_collate if loader is None else _collate_of(loader)
+    options = {} if loader is None else {name: getattr(loader, name) for name in _COPIED}
+    if loader is not None and isinstance(data_set, IterableDataset):
+        stream: Any = DataLoader(data_set, batch_size=None, collate_fn=_identity, **options)
+        return StreamedSamples(stream, seed, collate)
     if hasattr(data_set, "__getitem__") and hasattr(data_set, "__len__"):
         if len(data_set) == 0:
             raise HoraArgumentError("data has no samples")
-        if loader is None:
-            return IndexedSamples(data_set, shuffle, seed, {})
-        options = {**_options_of(loader), "collate_fn": loader.collate_fn}
-        return IndexedSamples(data_set, _is_shuffled(loader), seed, options)
+        shuffle = shuffle if loader is None else _is_shuffled(loader)
+        return IndexedSamples(data_set, shuffle, seed, {**options, "collate_fn": collate})
     if isinstance(data_set, Iterable):
-        return StreamedSamples(data_set, torch.utils.data.default_collate)
+        return StreamedSamples(data_set, seed, collate)
     raise HoraArgumentError(
         f"data must be a data set, a DataLoader, or something to iterate over, not {type(data).__name__}"
     )

@@ -14,20 +14,9 @@ import torch
 from hora import _job
 from hora._objects import broadcast_object
 from hora.elastic import ObjectState
-from hora.torch._ops import devices
+from hora.torch._ops.devices import await_sound
 from hora.torch._state.broadcast import broadcast_optimizer_state, broadcast_parameters
 from hora.torch.elastic.sampler import ElasticSampler
-
-
-def _await_sound(tensors: Iterable[torch.Tensor]) -> None:
-    """Returns when the GPUs that these are on have done what they were given. Raises HoraInternalError if the
-    job has failed by then: the steps that were given to them may have used gradients whose reduction was
-    aborted."""
-    gpus = {gpu for tensor in tensors if (gpu := devices.gpu_of(tensor)) is not None}
-    for gpu in gpus:
-        devices.finish(gpu)
-    if gpus and _job.is_initialized():
-        _job.check_goes_on()
 
 
 class StateHandler(abc.ABC):
@@ -75,7 +64,7 @@ class ModelStateHandler(StateHandler):
 
     def sync(self) -> None:
         broadcast_parameters(self.value.state_dict(), root_rank=0)
-        _await_sound(self.tensors())
+        await_sound(self.tensors())
         self.save()
 
     def tensors(self) -> Iterable[torch.Tensor]:
@@ -97,7 +86,7 @@ class OptimizerStateHandler(StateHandler):
 
     def sync(self) -> None:
         broadcast_optimizer_state(self.value, root_rank=0)
-        _await_sound(self.tensors())
+        await_sound(self.tensors())
         self.save()
 
     def tensors(self) -> Iterable[torch.Tensor]:
@@ -179,7 +168,7 @@ class TorchState(ObjectState):
         )
 
     def save(self) -> None:
-        _await_sound(tensor for handler in self._handlers.values() for tensor in handler.tensors())
+        await_sound(tensor for handler in self._handlers.values() for tensor in handler.tensors())
         for handler in self._handlers.values():
             handler.save()
         super().save()

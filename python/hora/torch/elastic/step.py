@@ -12,10 +12,15 @@ from typing import Any
 import torch
 
 from hora import _job, ops
+from hora._errors import HoraUsageError
 from hora.process_sets import global_process_set
+from hora.torch._ops.allreduce import allreduce_async_
+from hora.torch._ops.devices import await_sound
 from hora.torch.elastic.audit import Who
 from hora.torch.elastic.buffers import Buffers
 from hora.torch.elastic.shares import Piece
+
+_EPOCH = 40  # bits of the place in an epoch
 
 
 @dataclasses.dataclass
@@ -23,18 +28,14 @@ class Step:
     """A step under way."""
 
     whole: Piece
-    pieces: list[Piece]  # of this rank
+    share: list[Piece]  # of this rank
+    pieces: list[Piece]  # that the user is given: the share, or another rank's piece if the share is empty
     made_by: Who
-    taken: int = 0  # how many of them the user was given
+    taken: int = 0  # how many pieces the user was given
     passed: int = 0  # for how many the user has called backward()
     done: int = 0  # for how many the user has called step()
     is_void: bool = False  # it is to be made again
     has_ended: bool = False
-
-    @property
-    def piece(self) -> Piece:
-        """The one that the user has."""
-        return self.pieces[self.taken - 1]
 
     @property
     def has_last(self) -> bool:
@@ -50,7 +51,7 @@ class Maker(abc.ABC):
         """Begins a step."""
 
     @abc.abstractmethod
-    def complete(self, step: Step) -> None:
+    def complete(self) -> None:
         """Waits for what has to be there before the ranks vote. Raises HoraError."""
 
     @abc.abstractmethod
@@ -67,39 +68,65 @@ class Maker(abc.ABC):
 
 
 class DeferredMaker(Maker):
-    """Keeps the optimizer's step until the ranks have voted. Nothing needs to be copied but buffers."""
+    """Keeps the optimizer's step until the ranks have voted. Nothing needs to be copied but buffers.
+
+    With the gradients the ranks compare for which step they are, and tell whether other buffers have changed
+    than those that they send: one allreduce of three numbers.
+    """
 
     def __init__(
         self, model: torch.nn.Module, optimizer: Any, scheduler: Any, scaler: Any, clip_norm: float | None
     ) -> None:
+        self._model = model
         self._optimizer = optimizer
         self._scheduler = scheduler
         self._scaler = scaler
         self._clip_norm = clip_norm
         self._buffers = Buffers(model)
+        self._compared: int | None = None  # the handle of the allreduce
 
     def begin(self) -> None:
         self._buffers.begin_step()
 
     def backward(self, step: Step, loss: torch.Tensor) -> None:
-        """Adds the gradients of the user's microbatch. Reduces them if it is the last one. Raises
-        HoraError."""
-        part = step.piece.size / step.whole.size
+        """Adds the gradients of the user's microbatch, unless it is another rank's. Reduces them if it is the
+        last one. Raises HoraError."""
+        piece = step.pieces[step.taken - 1]
+        part = piece.size / step.whole.size
         whole = loss * (part * (_job.size() if self._optimizer.op == ops.Average else 1))
         if self._scaler is not None:
             whole = self._scaler.scale(whole)
-        self._buffers.add(part, is_first=step.piece.first == step.whole.first)
+        if step.share:
+            self._buffers.add(part, is_first=piece.first == step.whole.first)
         if step.has_last:
-            self._buffers.start()
-        with contextlib.nullcontext() if step.has_last else self._optimizer.no_sync():
-            torch.autograd.backward(whole)
+            self._start(step.whole)
+        if step.share:
+            with contextlib.nullcontext() if step.has_last else self._optimizer.no_sync():
+                torch.autograd.backward(whole)
         self._buffers.restore()
 
-    def complete(self, step: Step) -> None:
-        if not step.pieces:
-            self._buffers.start()
+    def _start(self, whole: Piece) -> None:
+        number = whole.epoch << _EPOCH | whole.last
+        compared = torch.tensor([number, -number, self._buffers.others()])
+        self._compared = allreduce_async_(compared, name="elastic.step", op=ops.Max)
+        self._buffers.start()
+
+    def complete(self) -> None:
         self._optimizer.synchronize()
-        self._buffers.finish()
+        assert self._compared is not None
+        compared, self._compared = self._compared, None
+        last, first, others = _job.synchronize(compared).tolist()
+        if last != -first:
+            steps = " and ".join(
+                f"up to sample {each & ((1 << _EPOCH) - 1)} of epoch {each >> _EPOCH}"
+                for each in (-first, last)
+            )
+            raise HoraUsageError(
+                f"the ranks make different steps: {steps}. All ranks leave training.batches() after the same "
+                "step: where training.step() is True"
+            )
+        self._buffers.finish(others > 0)
+        await_sound(self._model.parameters())
 
     def make(self) -> None:
         optimizer = self._optimizer
@@ -122,6 +149,7 @@ class DeferredMaker(Maker):
         self._buffers.restore()
 
     def begin_generation(self) -> None:
+        self._compared = None
         self._buffers.begin_generation()
 
 
@@ -140,24 +168,45 @@ def why_copies(optimizers: list[Any]) -> str:
 
 
 class CopyingMaker(Maker):
-    """Copies what has a `state_dict` before a step that the program makes, in memory."""
+    """Copies model, optimizers, scheduler and scaler in memory, before a step that the program makes. Where
+    the ranks never change, nothing is copied."""
 
-    def __init__(self, values: list[Any]) -> None:
-        self._values = values
+    def __init__(self, model: torch.nn.Module, optimizers: list[Any], scheduler: Any, scaler: Any) -> None:
+        self._model = model
+        self._with_state = [model, *optimizers, *([scheduler] if scheduler is not None else [])]
+        self._scheduler = scheduler
+        self._scaler = scaler
         self._saved: list[Any] = []
+        self._buffers: dict[str, torch.Tensor] = {}  # also those that are not in the state_dict
+        self._scalers_own: dict[str, Any] = {}  # also for which optimizers it was called in this step
 
     def begin(self) -> None:
-        self._saved = [copy.deepcopy(value.state_dict()) for value in self._values]
+        if not _job.runtime().is_elastic:
+            return
+        self._saved = [copy.deepcopy(value.state_dict()) for value in self._with_state]
+        self._buffers = {name: buffer.clone() for name, buffer in self._model.named_buffers()}
+        if self._scaler is not None:
+            self._scalers_own = copy.deepcopy(vars(self._scaler))
 
-    def complete(self, step: Step) -> None:
-        """Nothing is under way: the program has made the step."""
+    def complete(self) -> None:
+        await_sound(self._model.parameters())
 
     def make(self) -> None:
-        """Nothing is to be done: the program has made the step."""
+        """The program has made the step, but for that of the scheduler."""
+        if self._scheduler is not None:
+            self._scheduler.step()
 
     def take_back(self) -> None:
-        for value, saved in zip(self._values, self._saved, strict=True):
+        if not self._saved:
+            return
+        for value, saved in zip(self._with_state, self._saved, strict=True):
             value.load_state_dict(copy.deepcopy(saved))
+        with torch.no_grad():
+            for name, buffer in self._model.named_buffers():
+                if name in self._buffers and self._buffers[name].shape == buffer.shape:
+                    buffer.copy_(self._buffers[name])
+        if self._scaler is not None:
+            vars(self._scaler).update(copy.deepcopy(self._scalers_own))
 
     def begin_generation(self) -> None:
         """Nothing was agreed on."""

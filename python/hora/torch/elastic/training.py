@@ -7,20 +7,21 @@ import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
 import torch
 
 from hora import _job, _membership, ops
 from hora._errors import HoraBackwardError, HoraRanksChangedError, HoraUsageError
-from hora._objects import broadcast_object
-from hora.torch._state.broadcast import broadcast_optimizer_state, broadcast_parameters
+from hora.torch._ops.devices import await_sound
 from hora.torch.elastic import checks
 from hora.torch.elastic.audit import Audit, who
 from hora.torch.elastic.batches import Batches
 from hora.torch.elastic.shares import Piece
 from hora.torch.elastic.step import CopyingMaker, DeferredMaker, Maker, Step, why_copies
+from hora.torch.elastic.trained import Trained
 
 _Result = TypeVar("_Result")
 
@@ -34,6 +35,13 @@ class Progress:
     epoch: int = 0
     place: int = 0  #: how many samples of the epoch are done
     steps: int = 0  #: how many steps count
+
+
+@dataclasses.dataclass
+class Attempt:
+    """A step that the program makes itself."""
+
+    counts: bool = False  #: whether it counts, after the `with` block
 
 
 class Training:
@@ -56,8 +64,9 @@ class Training:
     - Running statistics of batch normalisation are averaged over the microbatches of a step.
     - torch's random numbers (dropout) of a microbatch depend on `seed`, epoch and place alone. Workers of a
       DataLoader have their own.
-    - What a program does after `training.batches()` ends is done on all ranks. Other calls that
-      communicate need `retry`.
+    - All ranks run the program alike. A rank for which a step has no microbatch gets another's, which does
+      not count. Leave the loop, save checkpoints, and call `retry` where `training.step()` is True, or after
+      `training.batches()`. Other calls that communicate need `retry`.
     - Several optimizers, LBFGS, Adasum: see `attempt`.
 
     Without `hrun --min-np`, or on one process, the same program trains in the same way.
@@ -109,31 +118,26 @@ class Training:
     ) -> None:
         checks.check_model(model)
         self.progress = Progress()
-        self._model = model
-        self._optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
-        self._scheduler = scheduler
-        self._scaler = scaler
-        why = why_copies(self._optimizers)
+        optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
+        self._trained = Trained(model, optimizers, scheduler, scaler)
+        why = why_copies(optimizers)
+        checks.check_step(scheduler, clip_norm, why)
         batch = checks.checked_number("batch", batch)
         microbatch = checks.checked_microbatch(microbatch, data, batch)
         self._batches = Batches(data, batch, microbatch, shuffle, seed, one_piece=bool(why))
-        checks.wrap(model, self._optimizers, ops.Average if why else ops.Sum)
+        checks.wrap(model, optimizers, ops.Average if why else ops.Sum)
         self._maker: Maker
         if why:
-            self._maker = CopyingMaker(self._with_state())
+            self._maker = CopyingMaker(model, optimizers, scheduler, scaler)
         else:
-            self._maker = DeferredMaker(model, self._optimizers[0], scheduler, scaler, clip_norm)
+            self._maker = DeferredMaker(model, optimizers[0], scheduler, scaler, clip_norm)
         self._audit = None if audit is None else Audit(audit)
+        self._running: Callable[[], Generator[Any] | None] = lambda: None  # what `batches` has given last
         self._step: Step | None = None
         self._left = False  # whether the last step was left before its end
         self.retry(self._give_to_all)
-        if why and _job.rank() == 0:
-            print(
-                f"hora: Training copies model and optimizers before each step, as {why}; a step that is made "
-                "again begins from the copy",
-                file=sys.stderr,
-                flush=True,
-            )
+        if why and _job.runtime().is_elastic and _job.rank() == 0:
+            _tell_of_copies(why)
 
     # --- the loop ---
 
@@ -153,10 +157,21 @@ class Training:
             HoraArgumentError (a ValueError): the epoch has no step, for lack of samples.
             HoraUsageError: the program has not called `backward` and `step` for each microbatch.
         """
-        epoch = self.progress.epoch
+        former = self._running()
+        if former is not None:
+            former.close()
+        batches = self._run(self.progress.epoch)
+        self._running = weakref.ref(batches)
+        return batches
+
+    def _run(self, epoch: int) -> Generator[Any]:
         self._batches.begin(epoch, self.progress.place)
         try:
-            while (whole := self._batches.step_from(epoch, self.progress.place)) is not None:
+            while self.progress.epoch == epoch:
+                whole = self._batches.step_from(epoch, self.progress.place)
+                if whole is None:
+                    self._end_epoch()
+                    return
                 step = self._begin(whole)
                 for piece in step.pieces:
                     step.taken += 1
@@ -165,12 +180,9 @@ class Training:
                         raise HoraUsageError(_calls(self._maker))
                     if step.is_void:
                         break
-                if not step.has_ended:
-                    self._finish(step)
         finally:  # the program may have left the loop
             self._left = self._step is not None and not self._step.has_ended
             self._step = None
-        self._end_epoch()
 
     def backward(self, loss: torch.Tensor) -> None:
         """`loss.backward()`, with the weight that the microbatch has in its step. It reduces gradients if the
@@ -192,11 +204,11 @@ class Training:
 
     def step(self) -> bool:
         """Ends the microbatch. After this rank's last one in a step it waits until all ranks have voted, and
-        makes the optimizer's step if the step counts. Returns whether a step was made. All ranks that have a
-        microbatch in the step hear the same.
+        makes the optimizer's step if the step counts. Returns whether a step was made, on all ranks alike.
 
         Raises:
             HoraInternalError: this process is not among the ranks that are left, or the job has failed.
+            HoraUsageError: the ranks make different steps.
         """
         step = self._of_the_user("step")
         if step.passed != step.taken:
@@ -205,19 +217,23 @@ class Training:
         return (step.has_last or step.is_void) and self._finish(step)
 
     @contextlib.contextmanager
-    def attempt(self) -> Iterator[None]:
+    def attempt(self) -> Iterator[Attempt]:
         """A step that the program makes itself, with several optimizers, LBFGS, Adasum, or an optimizer over
         a process set:
 
             for x, y in training.batches():
-                with training.attempt():
+                with training.attempt() as attempt:
                     optimizer.zero_grad()
-                    criterion(model(x), y).backward()
+                    loss = criterion(model(x), y)
+                    loss.backward()
                     optimizer.step()
+                if attempt.counts:
+                    print(loss.item())
 
-        Model, optimizers, scheduler and scaler are copied before the step. If it does not count, they become
-        what they were, and the samples come again. Each rank gets its samples of a step as one batch. Ranks
-        with one sample more than others count as much as those, and the number of ranks changes the result.
+        If the step does not count, model, optimizers, scheduler and scaler become what they were before, from
+        a copy in memory, and the samples come again. The block may have ended early then. Each rank gets its
+        samples of a step as one batch. Ranks with one sample more than others count as much as those, and the
+        number of ranks changes the result. The program steps the scaler; Training steps the scheduler.
         """
         step = self._of_the_user("attempt")
         if not isinstance(self._maker, CopyingMaker):
@@ -225,9 +241,10 @@ class Training:
                 "attempt() is for several optimizers, LBFGS, Adasum and process sets. " + _calls(self._maker)
             )
         step.done = step.taken
+        attempt = Attempt()
         with _void_if_ranks_change(step):
-            yield
-        self._finish(step)
+            yield attempt
+        attempt.counts = self._finish(step)
 
     def retry(self, function: Callable[..., _Result], *args: Any, **kwargs: Any) -> _Result:
         """Calls a function that communicates, between two steps, such as an evaluation. It calls the function
@@ -240,6 +257,7 @@ class Training:
         while True:
             try:
                 result = function(*args, **kwargs)
+                await_sound(self._trained.model.parameters())
             except _TOLD:
                 if not _job.runtime().is_elastic:
                     raise
@@ -251,16 +269,21 @@ class Training:
     # --- checkpoints ---
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of model, optimizers, scheduler, scaler and progress, the same on all ranks."""
-        states = [value.state_dict() for value in self._with_state()]
-        return {"values": states, "progress": dataclasses.asdict(self.progress)}
+        """The state of model, optimizers, scheduler, scaler and progress: that of rank 0 is to be saved.
+        Between two steps."""
+        return {**self._trained.state_dict(), "progress": dataclasses.asdict(self.progress)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a state of `state_dict`. All ranks call it; what rank 0 has loaded counts."""
-        for value, saved in zip(self._with_state(), state["values"], strict=True):
-            value.load_state_dict(saved)
-        self.progress = Progress(**state["progress"])
+        """Goes on from a state of `state_dict`. All ranks call it; what rank 0 has loaded counts.
+
+        Raises:
+            HoraArgumentError (a ValueError): it is the state of another training; the text says why.
+        """
+        trained = dict(state)
+        self.progress = Progress(**trained.pop("progress"))
+        self._trained.load_state_dict(trained)
         self.retry(self._give_to_all)
+        self._batches.begin(self.progress.epoch, self.progress.place)
 
     # --- the parts of a step ---
 
@@ -268,7 +291,8 @@ class Training:
         if self._left:
             self._maker.take_back()
         self._maker.begin()
-        self._step = Step(whole, self._batches.of_this_rank(whole), who())
+        share, given = self._batches.share_of(whole), self._batches.given_of(whole)
+        self._step = Step(whole, share, given, who())
         return self._step
 
     def _of_the_user(self, called: str) -> Step:
@@ -282,7 +306,7 @@ class Training:
         """Ends a step: it counts, or is taken back. Returns whether it counts."""
         if not step.is_void:
             with _void_if_ranks_change(step):
-                self._maker.complete(step)
+                self._maker.complete()
         step.has_ended = True
         if step.is_void:
             self._change(_membership.next_generation)
@@ -302,35 +326,20 @@ class Training:
 
     def _make(self, step: Step) -> None:
         """Makes a step that counts."""
+        self._batches.seed(step.whole.epoch, step.whole.last)  # the same on all ranks, also for hooks
         self._maker.make()
         self.progress.place = step.whole.last
         self.progress.steps += 1
         self._batches.forget(step.whole.last)
         if self._audit is not None:
-            self._audit.write(self.progress.steps, step.whole, step.pieces, step.made_by)
+            self._audit.write(self.progress.steps, step.whole, step.share, step.made_by)
 
     def _end_epoch(self) -> None:
         self.progress.epoch += 1
         self.progress.place = 0
 
-    # --- the state of training ---
-
-    def _with_state(self) -> list[Any]:
-        others = [each for each in (self._scheduler, self._scaler) if each is not None]
-        return [self._model, *self._optimizers, *others]
-
     def _give_to_all(self) -> None:
-        """Gives the state to all ranks, from rank 0, or from one that has it if others do not."""
-        root = max(_job.runtime().state_root, 0)
-        broadcast_parameters(self._model.state_dict(), root)
-        for optimizer in self._optimizers:
-            broadcast_optimizer_state(optimizer, root)
-        others = self._with_state()[1 + len(self._optimizers) :]
-        states = [each.state_dict() for each in others]
-        progress, states = broadcast_object((self.progress, states), root, "elastic.training")
-        self.progress = progress
-        for each, state in zip(others, states, strict=True):
-            each.load_state_dict(state)
+        self.progress = self._trained.give_to_all(self.progress)
 
 
 @contextlib.contextmanager
@@ -342,6 +351,15 @@ def _void_if_ranks_change(step: Step) -> Iterator[None]:
         if not _job.runtime().is_elastic:
             raise
         step.is_void = True
+
+
+def _tell_of_copies(why: str) -> None:
+    print(
+        f"hora: Training copies model and optimizers before each step, as {why}; a step that is made again "
+        "begins from the copy",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def _nothing() -> None:
