@@ -31,6 +31,7 @@ def test_example_prints_what_it_says(name: str):
     check_output(ROOT / "examples" / name, result.stdout)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["03_digits.cc", "04_digits.py"])
 @pytest.mark.parametrize("compression", ["none", "fp16", "bf16"])
 def test_digits_are_learned(name: str, compression: str):
@@ -41,6 +42,7 @@ def test_digits_are_learned(name: str, compression: str):
     assert "parameters are equal on all 2 ranks" in result.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["03_digits.cc", "04_digits.py"])
 def test_two_ranks_learn_like_one_with_the_whole_batch(name: str, tmp_path: pathlib.Path):
     losses = []
@@ -56,6 +58,7 @@ def test_two_ranks_learn_like_one_with_the_whole_batch(name: str, tmp_path: path
         assert two == pytest.approx(one, rel=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["03_digits.cc", "04_digits.py"])
 def test_a_checkpoint_can_be_resumed(name: str, tmp_path: pathlib.Path):
     checkpoint = str(tmp_path / "checkpoint")

@@ -31,6 +31,7 @@ def test_every_script_is_tested():
     assert sorted(SCRIPTS) == sorted(path.stem for path in FOLDER.glob("*.py"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ranks", [1, 4])
 def test_images_are_classified(ranks: int):
     printed = run_script("image_classification", ranks)
@@ -38,6 +39,7 @@ def test_images_are_classified(ranks: int):
     assert f"the parameters are equal on all {ranks} ranks" in printed
 
 
+@pytest.mark.long
 def test_images_are_classified_from_a_checkpoint_as_without_a_break(tmp_path: pathlib.Path):
     """A resumed run trains the same model as the whole run, to the last digit: momentum and all."""
     checkpoints = ["--checkpoint-format", str(tmp_path / "{epoch}.pt")]
@@ -52,6 +54,7 @@ def test_images_are_classified_from_a_checkpoint_as_without_a_break(tmp_path: pa
         assert figures(figure, resumed) == figures(figure, whole)[3:]
 
 
+@pytest.mark.long
 def test_a_language_model_learns_alike_on_1_2_and_4_ranks_and_with_sparse_or_dense_gradients():
     """Every step has 8 batches, on one rank or on several: only the order of additions differs, by 6e-8
     each."""
@@ -68,6 +71,7 @@ def test_a_language_model_learns_alike_on_1_2_and_4_ranks_and_with_sparse_or_den
         assert other == pytest.approx(losses[0], rel=1e-4)  # of what is printed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_two_models_train_at_the_same_time_on_process_sets_of_their_own(ranks: int):
     printed = run_script("two_models", ranks)

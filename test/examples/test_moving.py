@@ -81,6 +81,7 @@ def test_every_pair_is_tested():
 
 # Half a sum and half another are added up on either side: two ranks round alike, so figures are equal to the
 # last digit.
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", ["amp", "evaluation", pytest.param("mpi4py", marks=needs_mpi4py), "spawn", "uneven"]
 )
@@ -88,6 +89,7 @@ def test_the_script_after_prints_what_the_script_before_does(name: str):
     assert run_after(name) == run_before(name)
 
 
+@pytest.mark.long
 def test_a_script_for_torchrun_prints_the_same_under_hrun_and_after_the_move():
     name = "distributed_data_parallel"
     before = run_before(name)
@@ -95,6 +97,7 @@ def test_a_script_for_torchrun_prints_the_same_under_hrun_and_after_the_move():
     assert run_after(name) == before
 
 
+@pytest.mark.long
 def test_two_ranks_do_what_one_process_with_data_parallel_does():
     """A batch in two halves is added up in another order: 66 steps of float32 (6e-8) differ by less than
     1e-5."""

@@ -80,6 +80,7 @@ def test_parts_that_fail_hang_or_say_too_little_are_failures(tmp_path: pathlib.P
 BUILD = HERE.parents[1] / "build/default"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     not (BUILD / "test/gpu_launch_times").exists(),
     reason="build/default has no gpu_launch_times: build it with CUDA's and NCCL's headers",

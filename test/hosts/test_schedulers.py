@@ -106,6 +106,7 @@ def on_nodes(
 # ---- losses
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("language", ["C++", "Python"])
 def test_the_same_losses_under_every_launcher(
     nodes: Slurm, secret: pathlib.Path, tmp_path: pathlib.Path, language: str

@@ -32,6 +32,7 @@ def train(on: Host, folder: pathlib.Path, twin: str, *flags: str, ranks: int = 8
     return (folder / "net.pt").read_bytes(), [float(line) for line in (folder / "losses").read_text().split()]
 
 
+@pytest.mark.long
 def test_two_runs_on_two_hosts_are_equal_and_learn_what_one_rank_does(
     hosts: Cluster, tmp_path: pathlib.Path, twin: str
 ):
@@ -42,12 +43,14 @@ def test_two_runs_on_two_hosts_are_equal_and_learn_what_one_rank_does(
     assert first[1] == pytest.approx(alone[1], rel=1e-5)
 
 
+@pytest.mark.long
 def test_two_hosts_learn_what_one_host_does(hosts: Cluster, tmp_path: pathlib.Path):
     apart = train(hosts["a"], tmp_path / "apart", "C++", *TWO_HOSTS)
     together = train(hosts["a"], tmp_path / "together", "C++", "-np", "8", "-H", "a:8")
     assert apart[1] == pytest.approx(together[1], rel=1e-5)
 
 
+@pytest.mark.long
 def test_deterministic_sums_do_not_depend_on_what_travels_together(hosts: Cluster, tmp_path: pathlib.Path):
     runs = [
         train(

@@ -85,6 +85,7 @@ def package() -> str:
     return f"-Dhora_DIR={succeed(sys.executable, '-m', 'hora', '--cmake-dir').strip()}"
 
 
+@pytest.mark.long
 def test_the_program_of_the_pages_learns_in_cpp(package: str, tmp_path: pathlib.Path):
     (tmp_path / "CMakeLists.txt").write_text(block("docs/cpp.md", "cmake"))
     (tmp_path / "train.cc").write_text(block("docs/cpp.md", "cpp"))

@@ -140,6 +140,7 @@ def test_a_contender_that_fails_is_told_of_and_left_out(monkeypatch: pytest.Monk
     assert result.cases["case"]["weather"].blocks == [1.0, 2.0]
 
 
+@pytest.mark.long
 def test_a_quick_run_writes_figures_and_a_page_that_can_be_written_again(tmp_path: pathlib.Path):
     arguments = ["--quick", "--blocks", "1", "--no-peers", "--output", str(tmp_path)]
     assert main.run(main.parse([*arguments, "b1", "b16"])) == 0

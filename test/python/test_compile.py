@@ -11,6 +11,7 @@ def test_a_program_that_does_not_compile_does_not_pay_for_the_compiler():
     run_python(1, "import sys, hora.torch as hvd; hvd.init(); assert 'torch._dynamo' not in sys.modules")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_models_and_functions_that_are_compiled_give_what_they_give_uncompiled(backend: str):
     run_ready(
@@ -58,6 +59,7 @@ def test_models_and_functions_that_are_compiled_give_what_they_give_uncompiled(b
     )
 
 
+@pytest.mark.long
 def test_a_whole_step_that_is_compiled_gives_what_it_gives_uncompiled():
     run_ready(
         2,

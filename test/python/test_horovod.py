@@ -46,6 +46,7 @@ def hrun_horovod(
     return result
 
 
+@pytest.mark.long
 def test_every_module_of_horovod_resolves_to_hora_and_only_when_asked_for():
     hrun_horovod(
         2,

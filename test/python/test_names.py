@@ -479,6 +479,7 @@ hvd.barrier()
     )
 
 
+@pytest.mark.long
 def test_a_program_that_uses_every_name_has_the_right_types(tmp_path: pathlib.Path):
     program = HERE / "typed_program.py"
     used = {word for word in re.findall(r"hvd\.(\w+)", program.read_text())}

@@ -11,6 +11,7 @@ RANDOM_OPERATIONS = str(pathlib.Path(__file__).with_name("random_operations.py")
 RUN = "import runpy, sys; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("ranks", "rounds", "environment"),
     [

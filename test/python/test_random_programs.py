@@ -5,6 +5,7 @@ import pytest
 from ready_ranks import run_ready
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_whatever_parameters_ranks_use_in_whichever_pass_gradients_are_those_of_all(ranks: int):
     run_ready(

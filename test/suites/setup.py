@@ -27,15 +27,15 @@ WHOLE = {
 }  # about how many seconds each step takes on two cores
 
 
-def everything() -> None:
-    """Everything that developers need: all packages, .venv with all of requirements.txt, build/default, and
-    hora in .venv."""
+def everything(preset: str = "default") -> None:
+    """Everything that developers need: all packages, .venv with all of requirements.txt, what a build preset
+    makes in build/default, and hora in .venv."""
     absent = packages.missing(packages.FOR_HORA, packages.FOR_TESTS)
     announce(absent)
     with Progress(WHOLE) as progress:
         packages.install(absent, progress)
         virtual_environment(progress)
-        build(progress)
+        build(progress, preset)
         install_package(progress)
 
 
@@ -154,12 +154,12 @@ def compile_all(preset: str, niceness: int = 0) -> None:
     )
 
 
-def build(progress: Progress) -> None:
+def build(progress: Progress, preset: str) -> None:
     path, mark, done = stamp("cmake-default", (ROOT / "CMakePresets.json").read_text())
     if not done or not (ROOT / "build/default/build.ninja").exists():
         configure("default")
         leave(path, mark)
-    progress.run(BUILD, "build-default", ["cmake", "--build", "--preset", "default"], reader=of_ninja)
+    progress.run(BUILD, "build-default", ["cmake", "--build", "--preset", preset], reader=of_ninja)
 
 
 def package_sources() -> str:

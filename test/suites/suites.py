@@ -103,7 +103,10 @@ def one(name: str, command: Sequence[object], seconds: float = 1800) -> Tally:
     return Tally(passed=1) if run_quietly(name, command, seconds=seconds) else Tally(failed=1)  # type: ignore[arg-type]
 
 
-def pytest(name: str, *chosen: str, python: pathlib.Path = PYTHON) -> Tally:
+def pytest(name: str, *chosen: str, python: pathlib.Path = PYTHON, whole: bool = True) -> Tally:
+    """Runs tests in Python: all, or without a part of those that take long."""
+    if not whole:
+        chosen = (*chosen, f"--third={commits() % 3}")
     reports = fresh(LOGS / f"reports-{name}")
     return count(name, reports, [python, "-m", "pytest", "-q", *chosen, f"--junitxml={reports}/{name}.xml"])
 
@@ -186,13 +189,13 @@ def core_only() -> Tally:
     return tally
 
 
-def examples() -> Tally:
-    return pytest("examples", "test/examples", "test/packaging")
+def examples(whole: bool) -> Tally:
+    return pytest("examples", "test/examples", "test/packaging", whole=whole)
 
 
-def hosts() -> Tally:
+def hosts(whole: bool) -> Tally:
     """Across hosts, which are namespaces of this machine: with root alone."""
-    return pytest("hosts", "test/hosts", "test/docker")
+    return pytest("hosts", "test/hosts", "test/docker", whole=whole)
 
 
 def faults() -> Tally:
@@ -201,8 +204,8 @@ def faults() -> Tally:
     return pytest("faults", "test/faults")
 
 
-def python() -> Tally:
-    return pytest("python", "test/python", "test/gpu")
+def python(whole: bool) -> Tally:
+    return pytest("python", "test/python", "test/gpu", whole=whole)
 
 
 def one_job() -> Tally:
@@ -221,7 +224,8 @@ def build_ahead(configuration: str, preset: str) -> None:
     """Builds a preset into the folder of its configuration, with what suites that run meanwhile leave of the
     machine."""
     with times.counted(f"compiling for {preset}, beside other suites"):
-        setup.configure(configuration)
+        if configuration != "default":  # the set-up has; others run in that folder
+            setup.configure(configuration)
         setup.compile_all(preset, niceness=19)
 
 
@@ -238,6 +242,11 @@ def built(configuration: str, preset: str = "") -> Callable[[], None]:
     return functools.partial(build_ahead, configuration, preset or configuration)
 
 
+def sampled(name: str, run: Callable[[bool], Tally]) -> Suite:
+    """A suite of which each commit runs a part, and the next ones the rest."""
+    return Suite(name, lambda: run(False), [name], whole=lambda: run(True))
+
+
 def sanitizer(preset: str) -> Suite:
     logs = [preset, f"{preset}-conformance"]
     run = functools.partial(sanitized, preset)
@@ -248,11 +257,11 @@ def sanitizer(preset: str) -> Suite:
 SUITES = [
     Suite("in-process", in_process, ["in-process"]),
     Suite("jobs", jobs, ["jobs"]),
-    Suite("torch", torch, ["torch"]),
-    Suite("hosts", hosts, ["hosts"]),
+    sampled("hosts", hosts),
     Suite("faults", faults, ["faults"]),
-    Suite("examples", examples, ["examples"]),
-    Suite("python", python, ["python"]),
+    Suite("torch", torch, ["torch"], built("default")),
+    sampled("examples", examples),
+    sampled("python", python),
     Suite(
         "newest",
         lambda: with_newest(*newest.SAMPLE),
@@ -269,7 +278,7 @@ SUITES = [
 
 
 # Suites that compile or install the most. Unless all is asked for, each commit runs those of one line.
-TURNS = (("tsan",), ("asan", "fuzz"), ("newest",))
+TURNS = (("tsan",), ("asan", "fuzz"), ("newest", "core-only"))
 
 
 def of_this_turn() -> list[Suite]:
