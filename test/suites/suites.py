@@ -75,9 +75,9 @@ def fresh(folder: pathlib.Path) -> pathlib.Path:
     return folder
 
 
-def scratch() -> dict[str, str]:
+def scratch(name: str) -> dict[str, str]:
     """Where a suite's temporary files go, among them what failing jobs dump: an empty folder."""
-    return {"TMPDIR": str(fresh(ROOT / "build/tmp"))}
+    return {"TMPDIR": str(fresh(ROOT / "build/tmp" / name))}
 
 
 def count(
@@ -85,7 +85,7 @@ def count(
 ) -> Tally:
     """Runs what leaves XML reports in a folder, and counts their cases. If it dies without one, that is one
     failure."""
-    good = run_quietly(name, command, {**scratch(), **(environment or {})})
+    good = run_quietly(name, command, {**scratch(name), **(environment or {})})
     tally = read_reports(reports)
     if not good and tally.failed == 0:
         tally.failed = 1
@@ -236,6 +236,7 @@ class Suite:
     logs: list[str]  # to show when it fails
     ahead: Callable[[], None] | None = None  # makes ready what it needs beside the set-up
     whole: Callable[[], Tally] | None = None  # all of its cases, where `run` is a sample
+    beside: bool = False  # it runs beside the suites that do not
 
 
 def built(configuration: str, preset: str = "") -> Callable[[], None]:
@@ -244,7 +245,7 @@ def built(configuration: str, preset: str = "") -> Callable[[], None]:
 
 def sampled(name: str, run: Callable[[bool], Tally]) -> Suite:
     """A suite of which each commit runs a part, and the next ones the rest."""
-    return Suite(name, lambda: run(False), [name], whole=lambda: run(True))
+    return Suite(name, lambda: run(False), [name], whole=lambda: run(True), beside=True)
 
 
 def sanitizer(preset: str) -> Suite:
@@ -253,13 +254,17 @@ def sanitizer(preset: str) -> Suite:
     return Suite(preset, lambda: run(whole=False), logs, built(preset), lambda: run(whole=True))
 
 
-# Suites that mostly wait come first, while the needs of others are made ready.
+# Tests wait for most of their time. So the suites of GoogleTest run one after the other, and those of pytest
+# beside them. Suites that need nothing more come first, while the needs of others are made ready.
 SUITES = [
     Suite("in-process", in_process, ["in-process"]),
     Suite("jobs", jobs, ["jobs"]),
-    sampled("hosts", hosts),
-    Suite("faults", faults, ["faults"]),
     Suite("torch", torch, ["torch"], built("default")),
+    sanitizer("tsan"),
+    sanitizer("asan"),
+    Suite("fuzz", fuzz, [], built("asan", "fuzz")),
+    Suite("core-only", core_only, ["core-only"], built("core-only")),
+    sampled("hosts", hosts),
     sampled("examples", examples),
     sampled("python", python),
     Suite(
@@ -268,12 +273,10 @@ SUITES = [
         ["newest"],
         lambda: newest.prepare(upgrade=False),
         lambda: with_newest(*newest.ALL),
+        beside=True,
     ),
-    sanitizer("tsan"),
-    sanitizer("asan"),
-    Suite("fuzz", fuzz, [], built("asan", "fuzz")),
-    Suite("core-only", core_only, ["core-only"], built("core-only")),
-    Suite("style", style, ["style", "ruff", "ruff-format", "mypy"]),
+    Suite("faults", faults, ["faults"], beside=True),
+    Suite("style", style, ["style", "ruff", "ruff-format", "mypy"], beside=True),
 ]
 
 
@@ -322,6 +325,23 @@ def run_all(suites: list[Suite]) -> int:
 
 
 def run_after(suites: list[Suite], builds: dict[str, concurrent.futures.Future[None]]) -> int:
+    rows = [[suite for suite in suites if suite.beside == each] for each in (False, True)]
+    total = Tally()
+    with concurrent.futures.ThreadPoolExecutor(len(rows)) as threads:
+        for tally in threads.map(lambda row: run_row(row, builds), rows):
+            total.add(tally)
+    for reason in total.skipped:
+        print(f"skipped {reason}")
+    for case, _ in total.named:
+        print(f"failed {case}")
+    if parts := times.table():
+        print(parts)
+    print(f"{total.passed} passed, {total.failed} failed")
+    return 0 if total.failed == 0 and total.passed > 0 else 1
+
+
+def run_row(suites: list[Suite], builds: dict[str, concurrent.futures.Future[None]]) -> Tally:
+    """Runs suites one after the other."""
     total = Tally()
     for suite in suites:
         name = suite.name
@@ -337,23 +357,19 @@ def run_after(suites: list[Suite], builds: dict[str, concurrent.futures.Future[N
             tally = Tally(failed=1)
         seconds = time.monotonic() - start
         times.add(f"suite {name}", seconds)
-        print(
-            f"{name:12} {tally.passed:5} passed {tally.failed:3} failed {len(tally.skipped):3} skipped "
-            f"{seconds:7.0f} s",
-            flush=True,
-        )
-        for case, said in tally.named[:SHOWN]:
-            print(f"  {case} failed:\n{last_lines(said)}", flush=True)
-        if tally.failed > len(tally.named):
-            for log in suite.logs:
-                if (LOGS / f"{log}.log").exists():
-                    print(f"  the end of {end_of_log(log)}", flush=True)
+        print(result(suite, tally, seconds), flush=True)
         total.add(tally)
-    for reason in total.skipped:
-        print(f"skipped {reason}")
-    for case, _ in total.named:
-        print(f"failed {case}")
-    if parts := times.table():
-        print(parts)
-    print(f"{total.passed} passed, {total.failed} failed")
-    return 0 if total.failed == 0 and total.passed > 0 else 1
+    return total
+
+
+def result(suite: Suite, tally: Tally, seconds: float) -> str:
+    """A line for a suite, and what its failed cases have said."""
+    lines = [
+        f"{suite.name:12} {tally.passed:5} passed {tally.failed:3} failed {len(tally.skipped):3} skipped "
+        f"{seconds:7.0f} s"
+    ]
+    lines += [f"  {case} failed:\n{last_lines(said)}" for case, said in tally.named[:SHOWN]]
+    if tally.failed > len(tally.named):
+        logs = [log for log in suite.logs if (LOGS / f"{log}.log").exists()]
+        lines += [f"  the end of {end_of_log(log)}" for log in logs]
+    return "\n".join(lines)
