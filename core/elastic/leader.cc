@@ -187,7 +187,7 @@ void Leader::decide(TimePoint now, Actions& actions) {
                       .reports = {},
                       .leaving = {},
                       .candidates = processes_.candidates(record_),
-                      .grows = !lost_any_,
+                      .lost_any = lost_any_,
                       .made_steps = ran_,
                       .least = policy_.min_members,
                       .most = policy_.max_members};

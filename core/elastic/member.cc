@@ -40,10 +40,14 @@ Member::Actions Member::hear_out(const std::string& why) {
   return {{.kind = Does::end, .why = why}};
 }
 
-Member::Actions Member::lose(MemberId peer) {
+Member::Actions Member::lose(const std::vector<MemberId>& peers) {
   const bool counts = phase_ == Phase::forming || phase_ == Phase::running || phase_ == Phase::stopping;
-  if (!counts || record_.rank_of(peer) < 0 || !lost_.insert(peer).second) return {};
-  Actions actions{{.kind = Does::suspect, .peer = peer}};
+  Actions actions;
+  for (const MemberId peer : peers) {
+    if (counts && record_.rank_of(peer) >= 0 && lost_.insert(peer).second)
+      actions.push_back({.kind = Does::suspect, .peer = peer});
+  }
+  if (actions.empty()) return actions;
   for (auto& each : stop()) actions.push_back(std::move(each));
   return actions;
 }

@@ -64,8 +64,8 @@ class Member {
 
   // Events of this process.
 
-  /// The connection with another member is lost.
-  [[nodiscard]] Actions lose(MemberId peer);
+  /// The connections with other members are lost, or cannot be made.
+  [[nodiscard]] Actions lose(const std::vector<MemberId>& peers);
   /// The step at which a planned change was announced has been made, or nothing is under way.
   [[nodiscard]] Actions change_is_due();
   /// The engine has stopped after `stop`. `report`: the steps, the state, whether this process leaves, and

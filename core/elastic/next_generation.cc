@@ -59,22 +59,23 @@ std::set<MemberId> cut_off(const GenerationRecord& record, const std::vector<Rep
 
 NextGeneration choose_next(const EndOfGeneration& end) {
   NextGeneration next;
-  const auto unreachable = cut_off(end.record, end.reports);
   std::vector<Report> stay;
   std::vector<Report> go;
-  for (const auto& report : end.reports) {
-    if (unreachable.contains(report.member)) {
-      next.out.emplace_back(report.member, "it cannot reach all other members");
-    } else {
-      (end.leaving.contains(report.member) ? go : stay).push_back(report);
-    }
-  }
+  for (const auto& report : end.reports) (end.leaving.contains(report.member) ? go : stay).push_back(report);
   const auto keeper = std::find_if(go.begin(), go.end(), [](const Report& one) { return one.has_state; });
   if (!any_state(stay) && keeper != go.end()) {
     stay.push_back(*keeper);
     go.erase(keeper);
   }
   for (const auto& report : go) next.out.emplace_back(report.member, "");
+  // A member may be out of reach because it has stopped earlier than another, when a third one died or went.
+  // Members that cannot reach each other for another reason cannot do so in the next generation either.
+  if (go.empty() && !end.lost_any) {
+    for (const MemberId id : cut_off(end.record, stay)) {
+      next.out.emplace_back(id, "it cannot reach all other members");
+      std::erase_if(stay, [id](const Report& report) { return report.member == id; });
+    }
+  }
   // A step is made only if all members have the state. So if members live, and none has it, no step was made
   // in this generation. If none lives, nobody knows.
   const bool begun = end.record.committed > 0 || (end.made_steps && stay.empty());
@@ -86,7 +87,7 @@ NextGeneration choose_next(const EndOfGeneration& end) {
     members.push_back(info_of(end.record, report.member));
     members.back().has_state = report.has_state;
   }
-  const bool grows = end.grows || static_cast<int>(members.size()) < end.least;
+  const bool grows = !end.lost_any || static_cast<int>(members.size()) < end.least;
   for (const auto& candidate : end.candidates) {
     if (grows && static_cast<int>(members.size()) < end.most) members.push_back(candidate);
   }

@@ -17,9 +17,9 @@ struct EndOfGeneration {
   std::vector<Report> reports;           ///< of all its members that live, by rank
   std::set<MemberId> leaving{};          ///< members that are to go
   std::vector<MemberInfo> candidates{};  ///< processes that wait to become members, the oldest first
-  bool grows = true;                     ///< candidates become members also if there are enough without them
-  bool made_steps = false;               ///< steps may have been made in the generation
-  int least = 1;                         ///< with fewer members the job pauses
+  bool lost_any = false;    ///< a member has died; then candidates come only if there are too few
+  bool made_steps = false;  ///< steps may have been made in the generation
+  int least = 1;            ///< with fewer members the job pauses
   int most = 1;
 };
 

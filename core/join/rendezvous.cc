@@ -2,6 +2,7 @@
 #include "core/join/rendezvous.h"
 
 #include "core/base/log.h"
+#include "core/comm/unreachable_pairs.h"
 #include "core/join/connector.h"
 #include "core/join/job_id.h"
 
@@ -269,8 +270,8 @@ class Candidates {
   std::vector<std::string> why_;  // none of its addresses is known
 };
 
-/// A connection to rank 0. Throws Error(timeout) that names all candidates and how each failed, and
-/// Error(aborted) if a rank has ended, without which there is no rendezvous.
+/// A connection to rank 0. Throws UnreachableError (timeout) that names all candidates and how each failed,
+/// and Error(aborted) if a rank has ended, without which there is no rendezvous.
 Connection find_first(const Membership& membership, const Config& config, LauncherNews& news,
                       TimePoint deadline) {
   constexpr std::chrono::milliseconds kAskAgain{500};
@@ -300,10 +301,11 @@ Connection find_first(const Membership& membership, const Config& config, Launch
            milliseconds_until(std::min({deadline, ask, warning.due(), connector.next()})));
     now = Clock::now();
   }
-  throw Error(Code::timeout,
-              fmt::format("rank {} did not get through to rank 0 within {} s: {}", membership.rank,
-                          std::chrono::duration<double>(config.start_timeout).count(),
-                          candidates.failures(connector)));
+  throw UnreachableError(
+      {Code::timeout, fmt::format("rank {} did not get through to rank 0 within {} s: {}", membership.rank,
+                                  std::chrono::duration<double>(config.start_timeout).count(),
+                                  candidates.failures(connector))},
+      {0});
 }
 
 /// One try to join: the frame that rank 0 answers with. It may also still be busy with the ranks' former

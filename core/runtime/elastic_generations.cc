@@ -2,6 +2,7 @@
 #include "core/runtime/elastic_generations.h"
 
 #include "core/base/thread.h"
+#include "core/comm/unreachable_pairs.h"
 #include "core/elastic/member.h"
 #include "core/join/address.h"
 #include "core/join/elastic_membership.h"
@@ -29,6 +30,8 @@ using elastic::MemberAction;
 using elastic::MemberMessage;
 
 constexpr std::chrono::seconds kBeat{1};  // a sign of life
+/// To connect to the others. It ends before hrun gives up, so that hrun hears who cannot reach whom.
+constexpr auto kConnectTimeout = elastic::kFormTimeout - std::chrono::seconds(1);
 
 /// A socket at which the others find this process if it is rank 0 of the next generation. It listens on the
 /// loopback alone where the launcher has put rank 0 there.
@@ -42,9 +45,13 @@ Descriptor listener_of(const Config& settings) {
 }
 
 /// Whether a failure to form a generation is this process's own. Else another member has died or does not
-/// come, and hrun chooses a generation without it.
-bool is_own_fault(const Status& error) {
-  return error.code != Code::aborted && error.code != Code::timeout && error.code != Code::generation_ended;
+/// come, or two cannot reach each other, and hrun chooses a generation without one of them.
+bool is_own_fault(const Formation::Outcome& outcome) {
+  const Status& why = outcome.status;
+  if (why.ok()) return false;
+  const bool link = !outcome.unreachable.empty() || names_unreachable(why);
+  return !link && why.code != Code::aborted && why.code != Code::timeout &&
+         why.code != Code::generation_ended;
 }
 
 /// See Generation::state_root.
@@ -208,15 +215,20 @@ class ElasticGenerations final : public Generations {
     if (membership.rank == 0) membership.listener = std::move(listener_);
     listener_ = nullptr;
     Generation generation{{}, settings_, record.committed, state_root_of(record)};
-    generation.config.start_timeout = elastic::kFormTimeout;
-    slot_.form(std::move(generation), std::move(membership), connect_, Clock::now() + elastic::kFormTimeout);
+    generation.config.start_timeout = kConnectTimeout;
+    slot_.form(std::move(generation), std::move(membership), connect_, Clock::now() + kConnectTimeout);
   }
 
-  void formation_ended(const Status& outcome) {
+  void formation_ended(const Formation::Outcome& outcome) {
+    if (is_own_fault(outcome)) slot_.end(outcome.status);
+    const GenerationRecord& record = member_.record();
+    std::vector<elastic::MemberId> lost;
+    for (const int rank : outcome.unreachable)
+      lost.push_back(record.members[static_cast<std::size_t>(rank)].id);
+    carry_out(member_.lose(lost));
     if (member_.phase() == Phase::stopping) return report_unused();
-    if (outcome.code == Code::ok) return carry_out(member_.formed());
-    if (is_own_fault(outcome)) slot_.end(outcome);
-    carry_out(member_.hear_stop(member_.record().generation));
+    if (outcome.status.ok()) return carry_out(member_.formed());
+    carry_out(member_.hear_stop(record.generation));
   }
 
   void stop() {

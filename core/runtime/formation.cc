@@ -3,6 +3,7 @@
 
 #include "core/base/status_of.h"
 #include "core/base/thread.h"
+#include "core/comm/unreachable_pairs.h"
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -25,19 +26,20 @@ Formation::Formation(Generation generation, Membership membership, const Connect
   thread_ = start_thread("connects the members of a generation",
                          [this, membership = std::move(membership), connect, deadline,
                           former = std::move(former), notice = std::move(notice)] {
-                           std::optional<Status> error;
+                           Outcome outcome;
                            World world;
                            try {
                              world = connect(membership, generation_->config, deadline, former);
+                           } catch (const UnreachableError& failure) {
+                             outcome = {failure.status(), failure.ranks()};
                            } catch (const std::exception& failure) {
-                             error = status_of(failure);
+                             outcome.status = status_of(failure);
                            }
                            {
                              const std::lock_guard lock(mutex_);
-                             error_ = std::move(error);
                              generation_->world = std::move(world);
                              news_ = Descriptor();  // from here on nobody waits for news
-                             done_ = true;
+                             outcome_ = std::move(outcome);
                            }
                            notice();
                          });
@@ -55,14 +57,9 @@ void Formation::cancel(const RankEnd& end) {
   ::send(news_.fd(), message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-bool Formation::is_done() const {
+std::optional<Formation::Outcome> Formation::outcome() const {
   const std::lock_guard lock(mutex_);
-  return done_;
-}
-
-std::optional<Status> Formation::error() const {
-  const std::lock_guard lock(mutex_);
-  return error_;
+  return outcome_;
 }
 
 Generation Formation::take() {

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 namespace hora {
 
@@ -36,16 +37,19 @@ class Formation {
   /// Ends it early where it waits for a member that has died.
   void cancel(const RankEnd& end);
 
-  [[nodiscard]] bool is_done() const;
-  /// The error with which it has ended; nothing if there is none.
-  [[nodiscard]] std::optional<Status> error() const;
-  /// The generation that it has formed. Once, after `is_done` without an `error`.
+  /// How a formation has ended. A value.
+  struct Outcome {
+    Status status{};                 ///< ok: it has formed the generation
+    std::vector<int> unreachable{};  ///< the ranks to which this process could not connect
+  };
+  /// How it has ended; nothing if it has not.
+  [[nodiscard]] std::optional<Outcome> outcome() const;
+  /// The generation that it has formed. Once, after an `outcome` that is ok.
   [[nodiscard]] Generation take();
 
  private:
   mutable std::mutex mutex_;
-  bool done_ = false;
-  std::optional<Status> error_;
+  std::optional<Outcome> outcome_;
   std::optional<Generation> generation_;
   Descriptor news_;  // what is written here comes to the member, as from its launcher
   std::thread thread_;

@@ -20,11 +20,12 @@ void GenerationSlot::form(Generation generation, Membership membership, const Fo
                                            host_memory_, [this] { event_.ring(); });
 }
 
-std::optional<Status> GenerationSlot::take_outcome() {
+std::optional<Formation::Outcome> GenerationSlot::take_outcome() {
   const std::lock_guard lock(mutex_);
-  if (!formation_ || formed_ || !formation_->is_done()) return std::nullopt;
-  formed_ = true;
-  return formation_->error().value_or(Status{});
+  if (!formation_ || formed_) return std::nullopt;
+  auto outcome = formation_->outcome();
+  formed_ = outcome.has_value();
+  return outcome;
 }
 
 void GenerationSlot::offer() {

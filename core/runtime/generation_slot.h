@@ -33,8 +33,8 @@ class GenerationSlot {
   /// Begins to form a generation with these settings, on the memory of the one that was taken last.
   void form(Generation generation, Membership membership, const Formation::Connect& connect,
             TimePoint deadline);
-  /// Once, when the formation has ended: its error, or ok.
-  [[nodiscard]] std::optional<Status> take_outcome();
+  /// Once, when the formation has ended.
+  [[nodiscard]] std::optional<Formation::Outcome> take_outcome();
   /// The user's thread may take the generation that was formed.
   void offer();
   /// From here on the generation cannot be taken. `lost`: why, if a member has died.

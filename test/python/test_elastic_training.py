@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from hora.torch.elastic import shares
 from hora.torch.elastic.permutation import Permutation
-from ranks import hrun
+from ranks import ROOT, hrun
 from ready_ranks import ready_python, run_ready
 
 SAMPLES = 150  # in 3 epochs of 5 steps, of which the last has 22 samples
@@ -133,6 +133,16 @@ def test_training_ends_as_if_no_rank_had_been_lost(kind: str, deaths: str, lost:
     assert survivors.stderr.count("was killed by signal 9 (Killed); the job goes on") == lost
     assert results(survivors, 4 - lost) == pytest.approx(results(alone, 1), rel=1e-9)
     check_audit(tmp_path)
+
+
+def test_the_program_of_the_page_learns_to_its_end(tmp_path: pathlib.Path):
+    page = (ROOT / "docs/elastic.md").read_text()
+    program = (
+        page.partition("```python\n")[2].partition("```")[0].replace("model.pt", str(tmp_path / "model.pt"))
+    )
+    finished = hrun("-np", "2", "--min-np", "1", *ready_python(), "-c", program)
+    assert finished.returncode == 0, finished.stderr
+    assert (tmp_path / "model.pt").exists()
 
 
 COPIES = """

@@ -96,6 +96,15 @@ TEST_F(LeaderOfFour, LeavesOutOneOfTwoHostsThatCannotReachEachOther) {
   EXPECT_THAT(ids(leader_.record()), ElementsAre(1, 2)) << "the later host goes";
 }
 
+TEST_F(LeaderOfFour, KeepsMembersThatCouldNotBeReachedWhileAnotherOneDied) {
+  Report one = report(1);
+  one.unreachable = {2};  // it had stopped earlier
+  (void)leader_.die(4, now_);
+  (void)leader_.report(one, now_);
+  (void)all_report({2, 3});
+  EXPECT_THAT(ids(leader_.record()), ElementsAre(1, 2, 3));
+}
+
 TEST_F(LeaderOfFour, LetsMembersComeAndGoWithAStepThatCounts) {
   EXPECT_THAT(told(leader_.let_go(1, now_)), ElementsAre(std::pair(Order::plan_change, 1)));
   EXPECT_TRUE(leader_.join({9, 0, 0}, now_).empty()) << "the change has been announced";

@@ -32,9 +32,9 @@ class RunningMember : public testing::Test {
 };
 
 TEST_F(RunningMember, StopsOnceWhateverTellsItTo) {
-  EXPECT_EQ(kinds(member_.lose(2)), (std::vector{Does::suspect, Does::stop}));
+  EXPECT_EQ(kinds(member_.lose({2})), (std::vector{Does::suspect, Does::stop}));
   EXPECT_TRUE(member_.hear_stop(1).empty());
-  EXPECT_TRUE(member_.lose(2).empty());
+  EXPECT_TRUE(member_.lose({2}).empty());
   EXPECT_TRUE(member_.change_is_due().empty());
   EXPECT_EQ(member_.phase(), Phase::stopping);
 }
@@ -42,7 +42,7 @@ TEST_F(RunningMember, StopsOnceWhateverTellsItTo) {
 TEST_F(RunningMember, ReportsWhenItsEngineHasStoppedWhomItHasLost) {
   EXPECT_TRUE(member_.engine_stopped({}).empty()) << "it was not told to";
   EXPECT_EQ(kinds(member_.hear_stop(1)), std::vector{Does::stop});
-  EXPECT_EQ(kinds(member_.lose(2)), std::vector{Does::suspect});
+  EXPECT_EQ(kinds(member_.lose({2})), std::vector{Does::suspect});
   const auto actions = member_.engine_stopped({.voted = 5, .committed = 4, .has_state = true});
   ASSERT_EQ(kinds(actions), std::vector{Does::report});
   EXPECT_EQ(actions.front().report, (Report{1, 1, 5, 4, true, false, {2}}));
@@ -61,13 +61,13 @@ TEST_F(RunningMember, GoesOnWithTheRecordOfTheNextGenerationOnlyAfterItsReport) 
 TEST_F(RunningMember, IgnoresMessagesOfOtherGenerationsAndStrangers) {
   EXPECT_TRUE(member_.hear_stop(0).empty());
   EXPECT_TRUE(member_.hear_go(1).empty()) << "it has started";
-  EXPECT_TRUE(member_.lose(7).empty()) << "it is no member";
+  EXPECT_TRUE(member_.lose({7}).empty()) << "it is no member";
 }
 
 TEST_F(RunningMember, EndsOnceWhenTheNextGenerationIsWithoutIt) {
   EXPECT_EQ(kinds(member_.hear_out("too many")), std::vector{Does::end});
   EXPECT_TRUE(member_.hear_out("too many").empty());
-  EXPECT_TRUE(member_.lose(2).empty());
+  EXPECT_TRUE(member_.lose({2}).empty());
 }
 
 TEST(Member, DoesNotStartAfterAStopWhileItForms) {

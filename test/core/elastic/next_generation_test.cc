@@ -46,7 +46,7 @@ TEST(NextGeneration, TakesCandidatesUpToTheMostMembers) {
   end.reports.resize(4);
   end.candidates = {{10, 2, 0}, {11, 2, 1}, {12, 2, 2}};
   EXPECT_THAT(members_of(choose_next(end).record), ElementsAre(0, 1, 2, 3, 10, 11));
-  end.grows = false;
+  end.lost_any = true;
   EXPECT_THAT(members_of(choose_next(end).record), ElementsAre(0, 1, 2, 3));
   end.least = 5;
   EXPECT_THAT(members_of(choose_next(end).record), ElementsAre(0, 1, 2, 3, 10, 11))

@@ -28,8 +28,8 @@ TEST(Formation, GivesTheGenerationWithItsWorld) {
       },
       deadline(), nullptr, [&] { noticed.set_value(); });
   noticed.get_future().wait();
-  EXPECT_TRUE(formation.is_done());
-  EXPECT_EQ(formation.error(), std::nullopt);
+  ASSERT_TRUE(formation.outcome());
+  EXPECT_EQ(formation.outcome()->status, Status());
   const Generation generation = formation.take();
   EXPECT_EQ(generation.committed, 7U);
   EXPECT_EQ(generation.config.fusion_threshold, 17U);
@@ -43,13 +43,26 @@ TEST(Formation, EndsAtOnceWhenItIsCancelledBecauseAMemberHasDied) {
     if (rank == 1) membership.coordinator = "127.0.0.1:1";  // where nobody is
     std::promise<void> noticed;
     Formation formation({}, membership, connect, deadline(), nullptr, [&] { noticed.set_value(); });
-    EXPECT_FALSE(formation.is_done());
+    EXPECT_FALSE(formation.outcome());
     formation.cancel({1 - rank, true, "was killed by signal 9 (Killed)", {}});
     noticed.get_future().wait();
-    ASSERT_TRUE(formation.error());
-    EXPECT_EQ(formation.error()->code, Code::aborted);
-    EXPECT_THAT(formation.error()->message, testing::HasSubstr("was killed by signal 9 (Killed)"));
+    ASSERT_TRUE(formation.outcome());
+    EXPECT_EQ(formation.outcome()->status.code, Code::aborted);
+    EXPECT_THAT(formation.outcome()->status.message, testing::HasSubstr("was killed by signal 9 (Killed)"));
+    EXPECT_THAT(formation.outcome()->unreachable, testing::IsEmpty());
   }
+}
+
+TEST(Formation, NamesTheRanksThatItCannotReach) {
+  Membership membership = membership_of(loopback_configs(2)[1]);
+  membership.coordinator = "127.0.0.1:1";  // where nobody is
+  std::promise<void> noticed;
+  Formation formation({}, membership, connect, Clock::now() + std::chrono::milliseconds(100), nullptr,
+                      [&] { noticed.set_value(); });
+  noticed.get_future().wait();
+  ASSERT_TRUE(formation.outcome());
+  EXPECT_EQ(formation.outcome()->status.code, Code::timeout);
+  EXPECT_THAT(formation.outcome()->unreachable, testing::ElementsAre(0));
 }
 
 }  // namespace

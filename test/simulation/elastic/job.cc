@@ -562,7 +562,7 @@ void ElasticJob::cut(int one, int other) {
       const bool broken = std::minmax(process->info.host, another->info.host) == std::minmax(one, other);
       if (!broken || !process->alive || !another->alive) continue;
       on(id, up_to(milliseconds(1200)),
-         [this, peer = peer](Process& each) { act(each, each.machine.lose(peer)); });
+         [this, peer = peer](Process& each) { act(each, each.machine.lose({peer})); });
     }
   }
 }
@@ -591,7 +591,7 @@ void ElasticJob::notice_loss(MemberId lost, Time most) {
   for (const auto& [id, process] : processes_) {
     if (id == lost || !process->alive) continue;
     on(id, up_to(std::chrono::duration_cast<microseconds>(most)),
-       [this, lost](Process& each) { act(each, each.machine.lose(lost)); });
+       [this, lost](Process& each) { act(each, each.machine.lose({lost})); });
   }
 }
 

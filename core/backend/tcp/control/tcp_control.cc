@@ -9,8 +9,8 @@
 #include "core/backend/tcp/control/peers.h"
 #include "core/backend/tcp/control/tree_growth.h"
 #include "core/backend/tcp/control/tree_links.h"
-#include "core/backend/tcp/unreachable_pairs.h"
 #include "core/base/thread.h"
+#include "core/comm/unreachable_pairs.h"
 #include "core/join/rendezvous.h"
 #include "core/launcher/news.h"
 

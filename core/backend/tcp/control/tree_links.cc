@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/control/tree_links.h"
 
-#include "core/backend/tcp/unreachable_pairs.h"
 #include "core/base/event_fd.h"
+#include "core/comm/unreachable_pairs.h"
 #include "core/join/acceptor.h"
 #include "core/join/address_book.h"
 #include "core/join/connector.h"
@@ -85,8 +85,9 @@ class TreeLinkSearch {
       return found_({member(position_.parent), *std::move(connection)});
     }
     if (!parent_->hopeless(now) && now < end_) return;
-    throw Error(describe_unreachable(
-        std::array{UnreachablePair{member(rank_), member(position_.parent), parent_->failures()}}));
+    throw UnreachableError(describe_unreachable(std::array{UnreachablePair{
+                               member(rank_), member(position_.parent), parent_->failures()}}),
+                           {position_.parent});
   }
 
   void let_in_children(TimePoint now) {

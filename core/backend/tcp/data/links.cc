@@ -2,9 +2,9 @@
 #include "core/backend/tcp/data/links.h"
 
 #include "core/backend/tcp/data/streams.h"
-#include "core/backend/tcp/unreachable_pairs.h"
 #include "core/base/event_fd.h"
 #include "core/base/thread.h"
+#include "core/comm/unreachable_pairs.h"
 #include "core/join/acceptor.h"
 #include "core/join/address_book.h"
 #include "core/join/connector.h"
@@ -171,12 +171,13 @@ class LazyLinks final : public Links {
 
   [[noreturn]] void give_up(const std::deque<Call>& calls) const {
     std::vector<UnreachablePair> unreachable_pairs;
-    unreachable_pairs.reserve(calls.size());
+    std::vector<int> peers;
     for (const auto& call : calls) {
+      peers.push_back(call.peer);
       unreachable_pairs.push_back({members_[static_cast<std::size_t>(rank())],
                                    members_[static_cast<std::size_t>(call.peer)], call.connector.failures()});
     }
-    throw Error(describe_unreachable(unreachable_pairs));
+    throw UnreachableError(describe_unreachable(unreachable_pairs), std::move(peers));
   }
 
   // --- the engine and the acceptor thread ---

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/control/loss_policy.h"
 
-#include "core/backend/tcp/unreachable_pairs.h"
+#include "core/comm/unreachable_pairs.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/tcp/control/tcp_control.h"
 
-#include "core/backend/tcp/unreachable_pairs.h"
+#include "core/comm/unreachable_pairs.h"
 #include "core/base/socket_io.h"
 #include "core/join/address.h"
 #include "core/join/find_membership.h"

@@ -3,17 +3,33 @@
 
 #include "core/comm/world.h"
 
+#include <hora/status.h>
+
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-namespace hora::tcp {
+namespace hora {
 
 /// One rank that cannot reach another, and how each address failed ("10.1.0.4:4711 refused"). A value.
 struct UnreachablePair {
   Member from;
   Member to;
   std::vector<std::string> failures;
+};
+
+/// The error of a rank that could not connect to others.
+class UnreachableError : public Error {
+ public:
+  UnreachableError(Status status, std::vector<int> ranks)
+      : Error(std::move(status)), ranks_(std::move(ranks)) {}
+
+  /// The others.
+  [[nodiscard]] const std::vector<int>& ranks() const { return ranks_; }
+
+ private:
+  std::vector<int> ranks_;
 };
 
 /// The status (unavailable) for ranks that cannot reach each other: a row for each pair, 24 at most, and the
@@ -25,4 +41,4 @@ struct UnreachablePair {
 /// One status with the rows of both, each once, 24 at most. `names_unreachable` must be true of both.
 [[nodiscard]] Status merge_unreachable(const Status& first, const Status& second);
 
-}  // namespace hora::tcp
+}  // namespace hora

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/tcp/unreachable_pairs.h"
+#include "core/comm/unreachable_pairs.h"
 
 #include <gtest/gtest.h>
 
-namespace hora::tcp {
+namespace hora {
 namespace {
 
 UnreachablePair unreachable_pair(int from, int to) {
@@ -43,4 +43,4 @@ TEST(Gaps, BeyondALimitAreNotListed) {
 }
 
 }  // namespace
-}  // namespace hora::tcp
+}  // namespace hora

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/tcp/unreachable_pairs.h"
+#include "core/comm/unreachable_pairs.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <sstream>
 
-namespace hora::tcp {
+namespace hora {
 namespace {
 
 // A report is a head, rows that begin with kIndent, and the remedy; so that two reports can be put together,
@@ -61,4 +61,4 @@ Status merge_unreachable(const Status& first, const Status& second) {
   return report(std::move(rows));
 }
 
-}  // namespace hora::tcp
+}  // namespace hora
