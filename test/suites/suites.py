@@ -236,7 +236,7 @@ class Suite:
     logs: list[str]  # to show when it fails
     ahead: Callable[[], None] | None = None  # makes ready what it needs beside the set-up
     whole: Callable[[], Tally] | None = None  # all of its cases, where `run` is a sample
-    beside: bool = False  # it runs beside the suites that do not
+    beside: bool = False  # whether it is in the second row
 
 
 def built(configuration: str, preset: str = "") -> Callable[[], None]:
@@ -254,8 +254,9 @@ def sanitizer(preset: str) -> Suite:
     return Suite(preset, lambda: run(whole=False), logs, built(preset), lambda: run(whole=True))
 
 
-# Tests wait for most of their time. So the suites of GoogleTest run one after the other, and those of pytest
-# beside them. Suites that need nothing more come first, while the needs of others are made ready.
+# Tests wait for most of their time. So two rows of suites run side by side, which take about equally long. The
+# suites of GoogleTest are in one row, as their reports share a folder. Suites that need nothing more come first,
+# while the needs of others are made ready.
 SUITES = [
     Suite("in-process", in_process, ["in-process"]),
     Suite("jobs", jobs, ["jobs"]),
@@ -264,6 +265,8 @@ SUITES = [
     sanitizer("asan"),
     Suite("fuzz", fuzz, [], built("asan", "fuzz")),
     Suite("core-only", core_only, ["core-only"], built("core-only")),
+    Suite("faults", faults, ["faults"]),
+    Suite("style", style, ["style", "ruff", "ruff-format", "mypy"]),
     sampled("hosts", hosts),
     sampled("examples", examples),
     sampled("python", python),
@@ -275,8 +278,6 @@ SUITES = [
         lambda: with_newest(*newest.ALL),
         beside=True,
     ),
-    Suite("faults", faults, ["faults"], beside=True),
-    Suite("style", style, ["style", "ruff", "ruff-format", "mypy"], beside=True),
 ]
 
 
