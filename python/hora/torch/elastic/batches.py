@@ -86,8 +86,12 @@ class Batches:
         return batch
 
     def seed(self, epoch: int, place: int) -> None:
-        """Makes torch's random numbers depend on the place alone."""
-        torch.manual_seed(mixed_seed(self._seed, epoch, place))
+        """Makes torch's random numbers depend on the place alone. `torch.manual_seed` does the same, with a
+        stack trace that takes 0.2 ms."""
+        seed = mixed_seed(self._seed, epoch, place)
+        torch.default_generator.manual_seed(seed)
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            torch.cuda.manual_seed_all(seed)
 
     def forget(self, place: int) -> None:
         """The samples before this place are not needed any more."""
