@@ -329,6 +329,19 @@ for epoch in training.epochs(2):
     assert said in finished.stderr
 
 
+def test_ranks_with_data_of_their_own_are_told():
+    program = """
+import torch, hora.torch as hvd
+hvd.init()
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+hvd.elastic.Training(model, optimizer, torch.ones(24 + hvd.rank(), 1), batch=12, microbatch=4)
+"""
+    finished = hrun("-np", "2", "--min-np", "1", *ready_python(), "-c", program)
+    assert "the arguments of Training" in finished.stderr and "24 samples, shuffled" in finished.stderr
+    assert finished.returncode != 0
+
+
 def test_training_goes_back_to_a_checkpoint_within_the_loop():
     run_ready(
         2,

@@ -33,6 +33,18 @@ class Batches:
         self._one_piece = one_piece
         self._drops_last = isinstance(data, DataLoader) and data.drop_last
 
+    def require_alike(self) -> None:
+        """Raises HoraInternalError on all ranks, with what differs, if the ranks do not take the same samples
+        from data that looks the same."""
+        arguments = {
+            "batch": self._batch,
+            "microbatch": self._microbatch,
+            "seed": self._seed,
+            "data": self._samples.description(),
+        }
+        items = [(name, str(value)) for name, value in arguments.items()]
+        _job.runtime().require_alike("elastic.training.alike", "the arguments of Training", items, 0)
+
     def begin(self, epoch: int, place: int) -> None:
         """Goes to a place of an epoch. Raises HoraArgumentError if the epoch has no step."""
         if self._one_piece and self._batch < _job.size():

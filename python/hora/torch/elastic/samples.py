@@ -36,6 +36,10 @@ class Samples(abc.ABC):
     """
 
     @abc.abstractmethod
+    def description(self) -> str:
+        """A text that must be the same on all ranks."""
+
+    @abc.abstractmethod
     def begin_epoch(self, epoch: int, place: int) -> None:
         """Goes to a place of an epoch."""
 
@@ -92,6 +96,9 @@ class IndexedSamples(Samples):
             self._epoch, self._order = piece.epoch, Permutation(self._size, self._seed, piece.epoch)
         return self._order.numbers(piece.first, piece.last)
 
+    def description(self) -> str:
+        return f"{self._size} samples{', shuffled' if self._shuffle else ''}"
+
     def begin_epoch(self, epoch: int, place: int) -> None:
         """Nothing is to be done: `expect` says where to go."""
 
@@ -131,6 +138,9 @@ class StreamedSamples(Samples):
         self._random = torch.get_rng_state()
         self._kept: collections.deque[Any] = collections.deque()
         self._first = 0  # the place of the first one that is kept
+
+    def description(self) -> str:
+        return "a stream"
 
     def begin_epoch(self, epoch: int, place: int) -> None:
         self._random = torch.Generator().manual_seed(mixed_seed(self._seed, epoch)).get_state()

@@ -98,7 +98,7 @@ class Training:
     Raises:
         HoraArgumentError (a ValueError): an argument is of the wrong kind or out of range.
         HoraUnsupportedError: the model has SyncBatchNorm layers, or the DataLoader a sampler of its own.
-        HoraInternalError: the models or optimizers of the ranks differ.
+        HoraInternalError: the models, optimizers, data or arguments of the ranks differ.
     """
 
     def __init__(
@@ -135,6 +135,7 @@ class Training:
         self._running: Callable[[], Generator[Any] | None] = lambda: None  # what `batches` has given last
         self._step: Step | None = None
         self._left = False  # whether the last step was left before its end
+        self.retry(self._batches.require_alike)
         self.retry(self._give_to_all)
         if why and _job.runtime().is_elastic and _job.rank() == 0:
             _tell_of_copies(why)
