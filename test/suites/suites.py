@@ -146,9 +146,11 @@ def commits() -> int:
 
 def sanitized(preset: str, whole: bool) -> Tally:
     """The tests without other processes under a sanitizer. The conformance suites take most of the time.
-    Unless `whole`, each commit runs the next quarter of their cases."""
+    Unless `whole`, each turn of the sanitizer runs the next quarter of their cases."""
     tally = ctest(preset, preset, "--exclude-regex", "^conformance")
-    quarter = {} if whole else {"GTEST_TOTAL_SHARDS": "4", "GTEST_SHARD_INDEX": str(commits() % 4)}
+    quarter = (
+        {} if whole else {"GTEST_TOTAL_SHARDS": "4", "GTEST_SHARD_INDEX": str(commits() // len(TURNS) % 4)}
+    )
     tally.add(ctest(f"{preset}-conformance", preset, "--tests-regex", "^conformance", environment=quarter))
     return tally
 
@@ -261,12 +263,12 @@ SUITES = [
     Suite("in-process", in_process, ["in-process"]),
     Suite("jobs", jobs, ["jobs"]),
     Suite("torch", torch, ["torch"], built("default")),
+    Suite("faults", faults, ["faults"]),
+    Suite("style", style, ["style", "ruff", "ruff-format", "mypy"]),
     sanitizer("tsan"),
     sanitizer("asan"),
     Suite("fuzz", fuzz, [], built("asan", "fuzz")),
     Suite("core-only", core_only, ["core-only"], built("core-only")),
-    Suite("faults", faults, ["faults"]),
-    Suite("style", style, ["style", "ruff", "ruff-format", "mypy"]),
     sampled("hosts", hosts),
     sampled("examples", examples),
     sampled("python", python),
@@ -282,7 +284,7 @@ SUITES = [
 
 
 # Suites that compile or install the most. Unless all is asked for, each commit runs those of one line.
-TURNS = (("tsan",), ("asan", "fuzz"), ("newest", "core-only"))
+TURNS = (("tsan",), ("asan",), ("fuzz", "core-only"), ("newest",))
 
 
 def of_this_turn() -> list[Suite]:
