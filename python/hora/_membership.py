@@ -97,7 +97,7 @@ def _begin_generation() -> None:
     are lost meanwhile, it does so for the generation after that. One rank may have come further with it than
     another then, which changes nothing of what they exchange."""
     global _homogeneous, _identities
-    kept = sets.lasting(_identities)
+    kept = sets.to_keep(_identities)
     while True:
         _job.begin_generation()
         sets.end()

@@ -270,7 +270,7 @@ def begin(process_sets: list[ProcessSet]) -> None:
 
 
 @dataclasses.dataclass
-class Lasting:
+class Kept:
     """A set that was registered, for the next generation of the job. Its members are known by the numbers
     of their processes, which never change."""
 
@@ -279,14 +279,12 @@ class Lasting:
     members: list[int]
 
 
-def lasting(identities: list[int]) -> list[Lasting]:
+def to_keep(identities: list[int]) -> list[Kept]:
     """The sets that are registered. `identities`: the number of each rank's process."""
-    return [
-        Lasting(each, each._number, [identities[rank] for rank in each.ranks or []]) for each in _registered
-    ]
+    return [Kept(each, each._number, [identities[rank] for rank in each.ranks or []]) for each in _registered]
 
 
-def follow(kept: list[Lasting], registered_by_all: int, identities: list[int]) -> None:
+def follow(kept: list[Kept], registered_by_all: int, identities: list[int]) -> None:
     """Registers sets of a former generation again, without the ranks that were lost. Sets that not all ranks
     had registered, and those that have no rank left, are registered no more."""
     global _registered_ever

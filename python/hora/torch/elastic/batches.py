@@ -75,10 +75,10 @@ class Batches:
             return [shares.share(step, _job.rank(), _job.size())]
         return shares.microbatches(step, self._microbatch, _job.rank(), _job.size())
 
-    def given_of(self, step: Piece) -> list[Piece]:
+    def given_for(self, share: list[Piece], step: Piece) -> list[Piece]:
         """The pieces that the program gets: those of its share. Without any it gets the first one of the
         step, so that all ranks run the program alike."""
-        return self.share_of(step) or shares.microbatches(step, self._microbatch, 0, 1)[:1]
+        return share or shares.microbatches(step, self._microbatch, 0, 1)[:1]
 
     def read_ahead(self, epoch: int, place: int) -> None:
         """Reads ahead what the program gets from there on."""
@@ -86,7 +86,7 @@ class Batches:
 
     def _from(self, epoch: int, place: int) -> Iterator[Piece]:
         while (step := self.step_from(epoch, place)) is not None:
-            yield from self.given_of(step)
+            yield from self.given_for(self.share_of(step), step)
             place = step.last
 
     def load(self, piece: Piece) -> Any:

@@ -62,7 +62,7 @@ class Buffers:
     def begin_step(self) -> None:
         """Notes the values."""
         self._changes = {}
-        buffers = {name: as_real(buffer) for name, buffer in self._model.named_buffers()}
+        buffers = self._all()
         for name in self._before.keys() - buffers.keys():
             del self._before[name]
         for name, buffer in buffers.items():
@@ -149,10 +149,13 @@ class Buffers:
         known = self._before.get(name)
         return known is not None and known.shape == buffer.shape and known.dtype == buffer.dtype
 
+    def _all(self) -> dict[str, torch.Tensor]:
+        """The buffers as they are."""
+        return {name: as_real(buffer) for name, buffer in self._model.named_buffers()}
+
     def _buffers(self) -> dict[str, torch.Tensor]:
         """The buffers that were there before the step, as they are."""
-        buffers = {name: as_real(buffer) for name, buffer in self._model.named_buffers()}
-        return {name: buffer for name, buffer in buffers.items() if self._is_known(name, buffer)}
+        return {name: buffer for name, buffer in self._all().items() if self._is_known(name, buffer)}
 
     def _changed(self) -> dict[str, torch.Tensor]:
         """The buffers that may not have the values from before the step."""

@@ -292,8 +292,8 @@ class Training:
         if self._left:
             self._maker.take_back()
         self._maker.begin()
-        share, given = self._batches.share_of(whole), self._batches.given_of(whole)
-        self._step = Step(whole, share, given, who())
+        share = self._batches.share_of(whole)
+        self._step = Step(whole, share, self._batches.given_for(share, whole), who())
         return self._step
 
     def _of_the_user(self, called: str) -> Step:
