@@ -12,6 +12,7 @@ namespace {
 constexpr int kRests = 10;
 constexpr int kWorthIt = 10;                          // part of the time
 constexpr std::chrono::milliseconds kLeastBehind{1};  // is as likely the system's as the rank's
+constexpr std::chrono::milliseconds kLeastTime{500};
 
 double fractional_milliseconds(Clock::duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
@@ -49,7 +50,12 @@ std::optional<std::string> Stragglers::judge(TimePoint now) {
   std::partial_sort(ranks.begin(), ranks.begin() + 2, ranks.end(), std::greater<>());
   const auto [behind, rank] = ranks.front();
   const Clock::duration step = (now - begin_) / steps_;
-  if (behind < kLeastBehind || behind * kWorthIt < step || behind < 2 * ranks[1].first) return std::nullopt;
+  if (behind < kLeastBehind || behind * kWorthIt < step || behind < 2 * ranks[1].first) {
+    slowest_ = -1;
+    return std::nullopt;
+  }
+  if (std::exchange(slowest_, rank) != rank) slowest_since_ = begin_;
+  if (now - slowest_since_ < kLeastTime) return std::nullopt;
   if (rests_ > 0 && rank == named_) {
     --rests_;
     return std::nullopt;

@@ -40,12 +40,12 @@ TEST(Stragglers, AreNamedWithHowLongTheOthersWaited) {
 }
 
 TEST(Stragglers, AreNamedAgainAfterAWhile) {
-  Training training(2);
+  Training training(5);
   const std::vector<Clock::duration> behind{milliseconds(0), milliseconds(0), milliseconds(50)};
-  EXPECT_TRUE(training.add(2, milliseconds(120), behind));
-  for (int i = 0; i < 9; ++i) EXPECT_FALSE(training.add(2, milliseconds(120), behind));
-  EXPECT_TRUE(training.add(2, milliseconds(120), behind));
-  EXPECT_TRUE(training.add(2, milliseconds(120), {milliseconds(60), milliseconds(0), milliseconds(5)}))
+  EXPECT_TRUE(training.add(5, milliseconds(120), behind));
+  for (int i = 0; i < 9; ++i) EXPECT_FALSE(training.add(5, milliseconds(120), behind));
+  EXPECT_TRUE(training.add(5, milliseconds(120), behind));
+  EXPECT_TRUE(training.add(5, milliseconds(120), {milliseconds(60), milliseconds(0), milliseconds(5)}))
       << "another";
 }
 
@@ -54,6 +54,15 @@ TEST(Stragglers, AreNotThoseWhoCostLittleOrAreNotAlone) {
   EXPECT_FALSE(training.add(4, milliseconds(120), {milliseconds(0), milliseconds(0), milliseconds(11)}));
   EXPECT_FALSE(training.add(4, milliseconds(120), {milliseconds(0), milliseconds(40), milliseconds(50)}));
   EXPECT_FALSE(training.add(4, milliseconds(1), {{}, {}, std::chrono::microseconds(900)}));
+}
+
+TEST(Stragglers, AreNotThoseWhoWereLateForLessThanHalfASecond) {
+  const std::vector<Clock::duration> behind{milliseconds(0), milliseconds(0), milliseconds(2)};
+  Training training(20);
+  for (int i = 0; i < 6; ++i) EXPECT_FALSE(training.add(20, milliseconds(4), behind));
+  EXPECT_FALSE(training.add(20, milliseconds(4), {{}, {}, {}}));
+  for (int i = 0; i < 6; ++i) EXPECT_FALSE(training.add(20, milliseconds(4), behind));
+  EXPECT_TRUE(training.add(20, milliseconds(4), behind));
 }
 
 TEST(Stragglers, AreNotThoseWhoWereLateOnce) {
