@@ -26,6 +26,13 @@ Leader::Actions Leader::join(const MemberInfo& process, TimePoint now) {
   return actions;
 }
 
+Leader::Actions Leader::begin_with(int members, TimePoint now) {
+  Actions actions;
+  policy_.first_members = members;
+  start_first(now, actions);
+  return actions;
+}
+
 Leader::Actions Leader::die(MemberId id, TimePoint now) {
   Actions actions;
   remove(id, now, actions);
@@ -68,8 +75,7 @@ void Leader::hear_from(MemberId id, TimePoint now) {
 Leader::Actions Leader::suspect(MemberId by, MemberId peer, TimePoint now) {
   Actions actions;
   hear_from(by, now);
-  const bool both = is_member(by) && is_member(peer) && processes_.contains(by);
-  if (both) end_generation(now, actions);
+  if (is_member(by) && is_member(peer) && processes_.contains(by)) end_generation(now, actions);
   return actions;
 }
 

@@ -62,6 +62,8 @@ class Leader {
 
   /// A process that was started is ready to become a member.
   [[nodiscard]] Actions join(const MemberInfo& process, TimePoint now);
+  /// The first generation waits for so many processes, no longer for `ElasticPolicy::first_members`.
+  [[nodiscard]] Actions begin_with(int members, TimePoint now);
   /// A process has certainly ended before the training did. All messages that it has sent were passed before.
   [[nodiscard]] Actions die(MemberId id, TimePoint now);
   /// A process has ended well, after the last step. The others have voted for this step, and end, too. If one
@@ -102,7 +104,7 @@ class Leader {
   void plan_change_if_due(TimePoint now, Actions& actions);
   void kill(Process& process, const std::string& why, Actions& actions);
 
-  const ElasticPolicy policy_;
+  ElasticPolicy policy_;
   Phase phase_ = Phase::first;
   GenerationRecord record_;
   Processes processes_;

@@ -28,6 +28,16 @@ bool any_state(const std::vector<Report>& reports) {
   return std::any_of(reports.begin(), reports.end(), [](const Report& one) { return one.has_state; });
 }
 
+/// The first member that was one before, or the first one if none was.
+MemberInfo& first_that_stays(GenerationRecord& record, const std::vector<Report>& stay) {
+  const auto stays = [&](const MemberInfo& member) {
+    return std::any_of(stay.begin(), stay.end(),
+                       [&](const Report& report) { return report.member == member.id; });
+  };
+  const auto found = std::find_if(record.members.begin(), record.members.end(), stays);
+  return found != record.members.end() ? *found : record.members.front();
+}
+
 }  // namespace
 
 std::set<MemberId> cut_off(const GenerationRecord& record, const std::vector<Report>& reports) {
@@ -95,7 +105,7 @@ NextGeneration choose_next(const EndOfGeneration& end) {
   next.record.members = in_rank_order(std::move(members), end.record);
   next.record.committed = any_state(stay) ? resolve(stay) : 0;
   next.record.paused = static_cast<int>(next.record.members.size()) < end.least;
-  if (!any_state(stay) && !next.record.members.empty()) next.record.members.front().has_state = true;
+  if (!any_state(stay) && !next.record.members.empty()) first_that_stays(next.record, stay).has_state = true;
   return next;
 }
 

@@ -121,7 +121,11 @@ class ElasticGenerations final : public Generations {
 
   void run() {
     try {
-      send({.kind = MemberMessage::Kind::join});
+      if (settings_.joins_late) {
+        form_alone();
+      } else {
+        send({.kind = MemberMessage::Kind::join});
+      }
       while (!look_at_user()) {
         if (const auto outcome = slot_.take_outcome()) formation_ended(*outcome);
         while (const auto message = line_.receive()) hear(*message);
@@ -143,7 +147,12 @@ class ElasticGenerations final : public Generations {
       line_.send({.kind = MemberMessage::Kind::finish});
       return true;
     }
-    if (slot_.has_session_ended(member_.record().generation)) carry_out(member_.change_is_due());
+    if (!slot_.has_session_ended(member_.record().generation)) return false;
+    if (member_.phase() != Phase::waiting) {
+      carry_out(member_.change_is_due());
+    } else if (std::exchange(alone_, false)) {
+      send({.kind = MemberMessage::Kind::join});
+    }
     return false;
   }
 
@@ -205,6 +214,18 @@ class ElasticGenerations final : public Generations {
     line_.send(message);
   }
 
+  /// Forms the generation that a process is in before it joins a running job: it is rank 0 of 1. So a program
+  /// that all processes of the job run can prepare itself, and nobody waits for that.
+  void form_alone() {
+    alone_ = true;
+    Membership membership;
+    membership.local_rank = settings_.local_rank;
+    membership.local_size = settings_.local_size;
+    membership.job = job_id(settings_.secret);
+    Generation generation{{}, settings_};
+    slot_.form(std::move(generation), std::move(membership), connect_, TimePoint::max());
+  }
+
   void form(const GenerationRecord& record) {
     why_.clear();
     lost_.reset();
@@ -214,13 +235,16 @@ class ElasticGenerations final : public Generations {
     membership.secret = announced_.secret;
     if (membership.rank == 0) membership.listener = std::move(listener_);
     listener_ = nullptr;
-    Generation generation{{}, settings_, record.committed, state_root_of(record)};
+    const auto rank = static_cast<std::size_t>(membership.rank);
+    Generation generation{
+        {}, settings_, record.committed, state_root_of(record), record.members[rank].has_state};
     generation.config.start_timeout = kConnectTimeout;
     slot_.form(std::move(generation), std::move(membership), connect_, Clock::now() + kConnectTimeout);
   }
 
   void formation_ended(const Formation::Outcome& outcome) {
     if (is_own_fault(outcome)) slot_.end(outcome.status);
+    if (alone_) return slot_.offer();
     const GenerationRecord& record = member_.record();
     std::vector<elastic::MemberId> lost;
     for (const int rank : outcome.unreachable)
@@ -271,6 +295,7 @@ class ElasticGenerations final : public Generations {
   LeaderMessage announced_;                     // the last record, with its coordinator and secret
   std::string why_;                             // the present generation ends
   std::optional<RankEnd> lost_;                 // of the present generation
+  bool alone_ = false;                          // it has not joined the running job yet
   bool leaves_ = false;                         // it has told hrun that it is in no other generation
   TimePoint next_beat_ = TimePoint::min();
   std::thread thread_;

@@ -63,7 +63,7 @@ void GenerationSlot::end(const Status& why) {
 
 bool GenerationSlot::has_session_ended(std::uint64_t generation) const {
   const std::lock_guard lock(mutex_);
-  return session_ended_ > 0 && session_ended_ == generation;
+  return session_ended_ == generation;
 }
 
 GenerationSlot::Finish GenerationSlot::finish() const {
@@ -74,7 +74,7 @@ GenerationSlot::Finish GenerationSlot::finish() const {
 bool GenerationSlot::await(TimePoint first_deadline) {
   std::unique_lock lock(mutex_);
   const auto ready = [this] { return can_take_ || over_; };
-  if (taken_ > 0) {
+  if (taken_) {
     changed_.wait(lock, ready);
   } else if (!changed_.wait_until(lock, first_deadline, ready)) {
     return false;

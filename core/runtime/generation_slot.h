@@ -65,12 +65,12 @@ class GenerationSlot {
   std::condition_variable changed_;
   std::unique_ptr<Formation> formation_;
   std::shared_ptr<HostMemory> host_memory_;
-  bool formed_ = false;              // the formation has ended, well or not
-  bool can_take_ = false;            // it has formed a generation, which has begun
-  std::uint64_t taken_ = 0;          // the number of the generation that was taken last
-  std::uint64_t change_due_ = 0;     // the number of the generation that is to end with the next step
-  std::uint64_t session_ended_ = 0;  // the number of the generation whose session has ended
-  std::optional<Status> over_;       // there are no more generations
+  bool formed_ = false;                 // the formation has ended, well or not
+  bool can_take_ = false;               // it has formed a generation, which has begun
+  std::optional<std::uint64_t> taken_;  // the number of the generation that was taken last
+  std::uint64_t change_due_ = 0;        // the number of the generation that is to end with the next step
+  std::optional<std::uint64_t> session_ended_;  // the number of the generation whose session has ended
+  std::optional<Status> over_;                  // there are no more generations
   Finish finish_ = Finish::no;
 };
 

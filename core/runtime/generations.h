@@ -20,6 +20,7 @@ struct Generation {
   std::uint64_t committed = 0;  ///< the number of training steps that count
   /// The first rank that has the state of the training, if others do not have it; -1: all have it.
   int state_root = -1;
+  bool has_state = false;  ///< this rank has it
 };
 
 /// The generations of a rank's job, one after the other. One thread at a time takes them; the other functions

@@ -64,7 +64,9 @@ void Job::begin(Generation generation) {
     lasting_.emplace(membership.local_rank, generation.world.gpu_module);
   }
   lasting_->steps.voted = lasting_->steps.committed = generation.committed;
+  lasting_->steps.has_state = generation.has_state;
   state_root_ = generation.state_root;
+  change_is_due_ = false;
   session_.reset();  // its loop gives up what the next one's takes
   session_ = std::make_unique<Session>(std::move(generation.world), generation.config, *lasting_,
                                        generations_->has_more());
@@ -104,7 +106,7 @@ bool Job::commit() {
   }
   steps.committed = step;
   state_root_ = -1;  // all have voted, so all have the state
-  if (change != 0) static_cast<void>(next_generation());
+  change_is_due_ = change != 0;
   return true;
 }
 

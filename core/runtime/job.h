@@ -71,6 +71,8 @@ class Job {
   /// As Runtime's.
   [[nodiscard]] int state_root() const { return state_root_; }
   /// As Runtime's.
+  [[nodiscard]] bool change_is_due() const { return change_is_due_; }
+  /// As Runtime's.
   bool commit();
   /// As Runtime's. Throws Error(invalid_argument) if no other generation follows, or on a thread that runs
   /// the engine; what Generations throws. Then the former session stays, which has ended.
@@ -104,6 +106,7 @@ class Job {
   mutable std::shared_mutex session_mutex_;
   std::unique_ptr<Session> session_;  // under the session mutex
   std::atomic<int> state_root_{-1};
+  std::atomic<bool> change_is_due_{false};
 
   std::optional<Observers> observers_;
 };

@@ -145,6 +145,7 @@ int Runtime::join(bool divide_by_initial_size) {
 bool Runtime::is_elastic() const { return job_->is_elastic(); }
 std::uint64_t Runtime::generation() const { return job_->session()->membership().generation; }
 int Runtime::state_root() const { return job_->state_root(); }
+bool Runtime::change_is_due() const { return job_->change_is_due(); }
 bool Runtime::commit() { return job_->commit(); }
 std::uint64_t Runtime::next_generation() { return job_->next_generation(); }
 

@@ -204,6 +204,18 @@ def tell_of_generations(lasting: Lasting) -> None:
     _lasting.add(lasting)
 
 
+def is_alone() -> bool:
+    """Whether hrun has started this process in a running job, which it has not joined yet: it is rank 0 of 1
+    until it does."""
+    return is_initialized() and runtime().is_elastic and runtime().generation == 0
+
+
+def state_root() -> int:
+    """The rank from which the others get the state of the training: the first one that has it, if there are
+    ranks that do not have it, else rank 0."""
+    return max(runtime().state_root, 0)
+
+
 def begin_generation() -> None:
     """Forgets every handle, and what the former ranks have agreed on."""
     _forget_handles()

@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from hora import _arrays, _ending, _job, _mpi, _traces
 from hora import process_sets as sets
 from hora._errors import HoraArgumentError, HoraRanksChangedError
@@ -62,22 +64,24 @@ def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None 
 
 
 def next_generation() -> None:
-    """Goes on with the ranks that are left, in an elastic job (`hrun --min-np`). Waits until there are
-    enough. Handles are forgotten. Process sets lose the ranks that were lost. All ranks call it.
+    """Goes on with the ranks that are left, and with those that join, in an elastic job (`hrun --min-np`).
+    Waits until there are enough. Handles are forgotten. Process sets lose the ranks that were lost; ranks
+    that join are in none. All ranks call it.
 
     Raises:
         HoraInternalError: this process is not among them any more, or the job is not elastic.
     """
+    joins = _job.is_alone()
     _job.runtime().next_generation()
-    _begin_generation()
+    _begin_generation(joins)
 
 
 def commit(make: Callable[[], None]) -> bool:
     """Votes for a training step, and waits until all ranks have voted. The step counts on all ranks, or on
     none: returns whether it does, and then has called `make`. If a rank was lost, this rank is in the next
-    generation afterwards, as after `next_generation`, whether the step counts or not. In a job that is not
-    elastic every step counts, and nothing is sent. All ranks call it, when they hold the reduced gradients of
-    the step.
+    generation afterwards, as after `next_generation`, whether the step counts or not. If processes wait to
+    join, `Runtime.change_is_due` says so afterwards, on all ranks. In a job that is not elastic every step
+    counts, and nothing is sent. All ranks call it, when they hold the reduced gradients of the step.
 
     Raises:
         HoraInternalError: this process is not among the ranks that are left, or the job has failed.
@@ -92,22 +96,26 @@ def commit(make: Callable[[], None]) -> bool:
     return counts
 
 
-def _begin_generation() -> None:
+def _begin_generation(joins: bool = False) -> None:
     """Forgets what belongs to the former generation, and registers the process sets that are left. If ranks
     are lost meanwhile, it does so for the generation after that. One rank may have come further with it than
-    another then, which changes nothing of what they exchange."""
+    another then, which changes nothing of what they exchange. `joins`: this process was in none before."""
     global _homogeneous, _identities
     kept = sets.to_keep(_identities)
     while True:
         _job.begin_generation()
         sets.end()
         try:
-            told = [int(os.environ["HORA_MEMBER_ID"]), sets.registered_ever(), _job.local_size()]
-            met = _arrays.allgather(told, "elastic.met").reshape(-1, 3)
+            told = [int(os.environ["HORA_MEMBER_ID"]), sets.registered_ever(), _job.local_size(), joins]
+            met = _arrays.allgather(told, "elastic.met").reshape(-1, 4)
             _identities = met[:, 0].tolist()
             _homogeneous = bool((met[:, 2] == met[0, 2]).all())
+            stay = [rank for rank, new in enumerate(met[:, 3]) if not new] or list(range(len(met)))
             sets.begin([])
-            sets.follow(kept, int(met[:, 1].min()), _identities)
+            if len(stay) < len(met):  # those that join hear of the sets from one that knows them
+                numbers = np.array(sets.as_numbers(kept) if _job.rank() == stay[0] else [], np.int64)
+                kept = sets.from_numbers(_arrays.allgather(numbers, "elastic.sets").tolist(), kept)
+            sets.follow(kept, int(met[stay, 1].min()), _identities)
         except HoraRanksChangedError:
             _job.runtime().next_generation()
         else:

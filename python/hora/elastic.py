@@ -3,7 +3,8 @@
 
 After an error that all ranks have met they go on from what was last committed. In a job that `hrun --min-np`
 has started they do so too after the loss of a rank, with the ranks that are left. In other jobs a rank that
-has died ends the job. This version replaces no rank.
+has died ends the job. A process that is started in place of a lost one waits until the job needs it: until
+fewer than `--min-np` are left. `hora.torch.elastic.Training` takes it in at once.
 """
 
 from __future__ import annotations
@@ -292,6 +293,8 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(func)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
+        if _job.is_alone():
+            next_generation()
         try:
             return run_fn(watched, functools.partial(rejoin, peers))(state, *args, **kwargs)
         finally:

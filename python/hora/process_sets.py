@@ -178,9 +178,21 @@ def _adopt(process_set: ProcessSet, process_set_id: int, number: int | None = No
     _registered.append(process_set)
 
 
+def _adopt_without_ranks(process_set: ProcessSet) -> ProcessSet:
+    """Keeps a set of a process that is not in the running job yet. The others have given it its ranks, and
+    this process is none of them."""
+    global _registered_ever
+    process_set.ranks = []
+    process_set._number = _registered_ever
+    _registered_ever += 1
+    _registered.append(process_set)
+    return process_set
+
+
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     """Registers a set, and returns it; a sequence of ranks becomes a ProcessSet. Every rank of the job calls
-    it with the same ranks, those outside the set too; returns when all have.
+    it with the same ranks, those outside the set too; returns when all have. A process that has joined a
+    running job belongs to no set that was added before.
 
     Raises:
         HoraNotInitializedError, HoraArgumentError (both are ValueErrors): Hora is not initialised; there is
@@ -190,6 +202,8 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     """
     _job.runtime()
     added = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
+    if _job.is_alone():
+        return _adopt_without_ranks(added)
     ranks = _checked_ranks(added)
     known = _number_with(ranks)
     if known is not None:
@@ -251,6 +265,11 @@ def begin(process_sets: list[ProcessSet]) -> None:
     earlier `init` has registered keep their numbers."""
     everyone = list(range(_job.size()))
     global_process_set.ranks = everyone
+    if _job.is_alone():
+        for each in process_sets:
+            if each not in _registered:
+                _adopt_without_ranks(each)
+        return
     seen = [everyone]
     for index, each in enumerate(process_sets):
         if _checked_ranks(each) in seen:
@@ -282,6 +301,23 @@ class Kept:
 def to_keep(identities: list[int]) -> list[Kept]:
     """The sets that are registered. `identities`: the number of each rank's process."""
     return [Kept(each, each._number, [identities[rank] for rank in each.ranks or []]) for each in _registered]
+
+
+def as_numbers(kept: list[Kept]) -> list[int]:
+    """The numbers and the members of these sets, as `from_numbers` takes them."""
+    return [number for each in kept for number in (each.number, len(each.members), *each.members)]
+
+
+def from_numbers(numbers: list[int], own: list[Kept]) -> list[Kept]:
+    """The sets of another rank. Those that this process has, too, by their numbers, are its own objects."""
+    known = {each.number: each.process_set for each in own}
+    kept = []
+    while numbers:
+        number, size = numbers[:2]
+        members = numbers[2 : 2 + size]
+        kept.append(Kept(known.get(number) or ProcessSet([]), number, members))
+        numbers = numbers[2 + size :]
+    return kept
 
 
 def follow(kept: list[Kept], registered_by_all: int, identities: list[int]) -> None:

@@ -345,6 +345,7 @@ void bind_hora(py::module_& module) {
       .def_property_readonly("is_elastic", &Runtime::is_elastic)
       .def_property_readonly("generation", &Runtime::generation)
       .def_property_readonly("state_root", &Runtime::state_root)
+      .def_property_readonly("change_is_due", &Runtime::change_is_due)
       .def("commit", &Runtime::commit, py::call_guard<WithoutLock>())
       .def("next_generation", &Runtime::next_generation, py::call_guard<WithoutLock>())
       .def("copy_for_later", &copy_for_later, py::arg("to"), py::arg("source"), py::arg("size"))

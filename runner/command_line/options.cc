@@ -3,6 +3,8 @@
 
 #include "core/comm/world.h"
 #include "runner/command_line/build_report.h"
+#include "runner/command_line/elastic_flags.h"
+#include "runner/command_line/flag_checks.h"
 #include "runner/horovod/config_file.h"
 #include "runner/horovod/horovod.h"
 #include "runner/horovod/horovod_flags.h"
@@ -98,9 +100,17 @@ output
 
 when ranks are lost
   --min-np N                 an elastic job: it goes on when ranks die or are stopped, as long as N are left;
-                             with fewer it pauses. Lost ranks are not replaced in this version. Output and
-                             lines of hrun keep the numbers that ranks have at the start; also --min-num-proc
+                             with fewer it pauses. A process that is lost is replaced. Output and lines of
+                             hrun keep the numbers that ranks have at the start; also --min-num-proc
+  --max-np N                 an elastic job that begins with -np ranks, and has up to N if there are slots;
+                             also --max-num-proc
   --elastic-timeout SECONDS  how long it may pause; then it ends with exit code 75 (default: 600)
+  --max-replacements N       start no more than N processes in place of lost ones (default: no limit)
+  --blacklist-cooldown-range SHORTEST LONGEST
+                             seconds: after its second failure a rank gets its next process after the shortest
+                             time, and after each further one twice as late, up to the longest; a host after
+                             its third (default: 10 600)
+  --reset-limit N            end the job when its ranks have changed N times (default: no limit)
 
 when to end
   --grace SECONDS            how long ranks have to end after one failed, after INT and after TERM; and how
@@ -164,15 +174,10 @@ constexpr std::array kTakeValues{"-n",
                                  "--stdin",
                                  "--output-filename",
                                  "--timeline-filename",
-                                 "--min-np",
-                                 "--min-num-proc",
-                                 "--elastic-timeout",
                                  "--grace",
                                  "--timeout",
                                  "--bind-to",
                                  "--config-file"};
-
-[[noreturn]] void refuse(const std::string& why) { throw Error(Code::invalid_argument, why); }
 
 /// The words are not of the form that the usage line shows.
 struct WrongUsage : Error {
@@ -205,7 +210,7 @@ bool take_horovod_flag(const std::vector<std::string>& arguments, std::size_t& i
   const auto equals = word.find('=');
   if (is_elastic_flag(word.substr(0, equals))) {
     refuse(
-        fmt::format("{}: no rank is added or replaced while a job runs in this version, so this flag of "
+        fmt::format("{}: the hosts of a job do not change while it runs in this version, so this flag of "
                     "Horovod's cannot be served; leave it out",
                     word.substr(0, equals)));
   }
@@ -223,6 +228,12 @@ bool take_horovod_flag(const std::vector<std::string>& arguments, std::size_t& i
   return true;
 }
 
+/// How many words follow this flag that are its values.
+int values_of(const std::string& flag) {
+  const bool takes_one = std::find(kTakeValues.begin(), kTakeValues.end(), flag) != kTakeValues.end();
+  return takes_one ? 1 : values_of_elastic_flag(flag);
+}
+
 Words split(const std::vector<std::string>& arguments) {
   Words words;
   auto& flags = words.flags;
@@ -236,18 +247,13 @@ Words split(const std::vector<std::string>& arguments) {
     if (!word.starts_with('-')) break;
     if (take_horovod_flag(arguments, i, words.horovods)) continue;
     for (auto& spelt : spell(word)) flags.push_back(std::move(spelt));
-    const bool takes_value =
-        std::find(kTakeValues.begin(), kTakeValues.end(), flags.back()) != kTakeValues.end();
-    if (!takes_value) continue;
-    if (i + 1 == arguments.size()) throw WrongUsage(fmt::format("{} needs a value", word));
-    flags.push_back(arguments[++i]);
+    for (int values = values_of(flags.back()); values > 0; --values) {
+      if (i + 1 == arguments.size()) throw WrongUsage(fmt::format("{} needs a value", word));
+      flags.push_back(arguments[++i]);
+    }
   }
   words.command = {arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end()};
   return words;
-}
-
-std::chrono::milliseconds seconds(double value) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(value * 1000));
 }
 
 double seconds_of(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
@@ -275,8 +281,7 @@ struct Raw {
   bool oversubscribe = false;
   bool mark_cycles = false;
   bool verbose = false;
-  std::optional<int> min_ranks;
-  std::optional<double> elastic_timeout;
+  ElasticFlags elastic;
   double grace = 5;
   double timeout = 0;
   bool horovod = false;
@@ -286,16 +291,6 @@ struct Raw {
   bool version = false;
   bool help = false;
 };
-
-/// The check that CLI11 makes of a value, with a text that says what the value must be.
-template <typename Number>
-std::function<std::string(const std::string&)> number_from(Number least, Number most, const char* unit) {
-  return [=](const std::string& text) -> std::string {
-    Number value{};
-    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return {};
-    return fmt::format("must be a number of {} from {} to {}, not '{}'", unit, least, most, text);
-  };
-}
 
 std::function<std::string(const std::string&)> one_of(const std::vector<std::string>& words) {
   return [=](const std::string& text) -> std::string {
@@ -335,8 +330,7 @@ void declare(CLI::App& app, Raw& raw) {
   app.add_flag("--timeline-mark-cycles,!--no-timeline-mark-cycles", raw.mark_cycles);
   app.add_flag("--no-prefix", raw.no_prefix);
   app.add_flag("--verbose", raw.verbose);
-  app.add_option("--min-np,--min-num-proc", raw.min_ranks)->check(number_from(1, 1 << 16, "ranks"), "");
-  app.add_option("--elastic-timeout", raw.elastic_timeout)->check(number_from(0.001, 1e7, "seconds"), "");
+  raw.elastic.add_to(app);
   app.add_option("--grace", raw.grace)->check(number_from(0.0, 1e6, "seconds"), "");
   app.add_option("--timeout", raw.timeout)->check(number_from(0.001, 1e7, "seconds"), "");
   app.add_flag("--preflight", raw.preflight);
@@ -391,6 +385,19 @@ Raw read_with_file(const FileSettings& file, const std::vector<std::string>& fla
   }
 }
 
+/// Once all variables of the ranks are known.
+void check_elastic(const Options& options) {
+  if (!options.elastic) return;
+  const auto chosen = std::find_if(options.environment.begin(), options.environment.end(),
+                                   [](const auto& pair) { return pair.first == "HORA_CPU_OPERATIONS"; });
+  const auto operations =
+      chosen != options.environment.end() ? chosen->second : variable("HORA_CPU_OPERATIONS").value_or("");
+  if (operations != "mpi") return;
+  refuse(
+      "--min-np: MPI ends all ranks when one is lost, so an elastic job cannot use it: set "
+      "HORA_CPU_OPERATIONS to auto, or leave --min-np out");
+}
+
 void choose_hosts(const Raw& raw, Options& options) {
   if (raw.hosts) options.hosts = parse_hosts(*raw.hosts);
   if (raw.hostfile) options.hosts = read_hostfile(*raw.hostfile);
@@ -398,11 +405,16 @@ void choose_hosts(const Raw& raw, Options& options) {
   if (options.hosts.empty()) options.hosts = slurm_hosts(variable);
   if (options.hosts.empty()) {
     if (raw.ranks == 0) throw WrongUsage("say how many ranks to start: -np N");
-    options.hosts = {{"localhost", raw.ranks}};
+    options.hosts = {{"localhost", std::max(raw.ranks, raw.elastic.max_ranks.value_or(0))}};
   }
   int slots = 0;
   for (const auto& host : options.hosts) slots += host.slots;
-  if (options.ranks == 0) options.ranks = slots;
+  const int most = std::min(slots, raw.elastic.max_ranks.value_or(slots));
+  if (options.ranks == 0) options.ranks = most;
+  options.elastic = raw.elastic.policy(options.ranks);
+  if (options.elastic && raw.launcher == "mpi")
+    refuse("--min-np: elastic jobs need hrun to start the ranks: --launcher ssh or slurm");
+  if (raw.elastic.max_ranks) options.ranks = std::max(options.ranks, most);
   options.shares = place(options.hosts, options.ranks, raw.oversubscribe);
 }
 
@@ -544,28 +556,6 @@ void choose_timeline(const Raw& raw, Options& options) {
   add_variable(options, "HORA_TIMELINE_MARK_CYCLES", raw.mark_cycles ? "1" : "0");
 }
 
-void choose_elastic(const Raw& raw, Options& options) {
-  if (!raw.min_ranks) {
-    if (raw.elastic_timeout) refuse("--elastic-timeout needs --min-np N");
-    return;
-  }
-  if (raw.launcher == "mpi")
-    refuse("--min-np: elastic jobs need hrun to start the ranks: --launcher ssh or slurm");
-  if (*raw.min_ranks > options.ranks)
-    refuse(fmt::format("--min-np {}: the job has {} rank{} (-np); choose at most as many", *raw.min_ranks,
-                       options.ranks, options.ranks == 1 ? "" : "s"));
-  const auto chosen = std::find_if(options.environment.begin(), options.environment.end(),
-                                   [](const auto& pair) { return pair.first == "HORA_CPU_OPERATIONS"; });
-  const auto operations =
-      chosen != options.environment.end() ? chosen->second : variable("HORA_CPU_OPERATIONS").value_or("");
-  if (operations == "mpi")
-    refuse(
-        "--min-np: MPI ends all ranks when one is lost, so an elastic job cannot use it: set "
-        "HORA_CPU_OPERATIONS to auto, or leave --min-np out");
-  options.min_ranks = raw.min_ranks;
-  if (raw.elastic_timeout) options.elastic_timeout = seconds(*raw.elastic_timeout);
-}
-
 /// Makes a job of it that measures: one rank on each host.
 void measure_instead(Options& options, const std::vector<std::string>& command) {
   if (!command.empty()) refuse(fmt::format("--preflight starts no program; leave out '{}'", command.front()));
@@ -574,7 +564,7 @@ void measure_instead(Options& options, const std::vector<std::string>& command) 
   for (auto& host : options.hosts) host.slots = 1;
   options.shares = place(options.hosts, options.ranks, false);
   options.prefix = false;
-  options.min_ranks.reset();
+  options.elastic.reset();
 }
 
 void choose_program(const Raw& raw, const std::vector<std::string>& command, Options& options) {
@@ -712,7 +702,7 @@ Options understand(Raw raw, const HorovodSettings& file, const Words& words) {
   choose_start_timeout(raw, options);
   choose_network(raw, options);
   choose_as_horovod_does(file, words.horovods, raw.horovod, options);
-  choose_elastic(raw, options);
+  check_elastic(options);
   options.bind_to = parse_bind_to(raw.bind_to);
   options.report_bindings = raw.report_bindings;
   options.prefix = !raw.no_prefix;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runner/launch/binding.h"
+#include "runner/launch/generations.h"
 #include "runner/launch/hosts.h"
 #include "runner/launch/placement.h"
 #include "runner/launch/remote_ranks.h"
@@ -17,12 +18,11 @@ namespace hora::hrun {
 
 /// The settings of the command line of hrun. A value.
 struct Options {
-  int ranks = 0;                                                 ///< -np, else all slots
-  std::optional<int> min_ranks;                                  ///< --min-np: the job is elastic
-  std::chrono::milliseconds elastic_timeout{600'000};            ///< for a job with fewer ranks than that
-  std::vector<HostSlots> hosts;                                  ///< -H or --hostfile, else this machine
-  std::vector<HostShare> shares;                                 ///< which ranks are on which host
-  std::vector<RemoteHost> remote_hosts;                          ///< to those hosts that are not this machine
+  int ranks = 0;  ///< that are started: -np, else all slots; of an elastic job up to --max-np
+  std::optional<GenerationPolicy> elastic;  ///< --min-np or --max-np: its ranks may change
+  std::vector<HostSlots> hosts;             ///< -H or --hostfile, else this machine
+  std::vector<HostShare> shares;            ///< which ranks are on which host
+  std::vector<RemoteHost> remote_hosts;     ///< to those hosts that are not this machine
   std::vector<std::pair<std::string, std::string>> environment;  ///< -x
   std::string output_directory;                                  ///< --output-filename
   std::string horovod_folder;                                    ///< --horovod: see runner/horovod/horovod.h

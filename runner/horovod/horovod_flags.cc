@@ -55,12 +55,7 @@ constexpr std::array kFlags{
 };
 
 /// Of jobs that get new ranks while they run.
-constexpr std::array kElastic{"--max-np",
-                              "--max-num-proc",
-                              "--slots-per-host",
-                              "--reset-limit",
-                              "--blacklist-cooldown-range",
-                              "--host-discovery-script"};
+constexpr std::array kElastic{"--slots-per-host", "--host-discovery-script"};
 
 /// A setting that means nothing, and why. `moot`: the value that asks for how things are anyway.
 struct Meaningless {

@@ -16,8 +16,10 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -26,9 +28,9 @@ namespace {
 
 constexpr std::chrono::seconds kTimeToDrain{1};
 
-/// An output of a rank on its way to hrun.
+/// An output of a rank on its way to hrun: that of its process, and before it the rest of former ones.
 struct RankStream {
-  OutputSource* source;
+  SourceQueue source;
   std::size_t window = kWindow;  ///< how much more hrun takes
   bool ended = false;            ///< and hrun was told
 };
@@ -94,6 +96,7 @@ class Agent {
     switch (message.word) {
       case Word::plan: make_ready(decode_plan(message.body)); return;
       case Word::start: start(decode_rendezvous(message.body)); return;
+      case Word::start_one: start_one(decode_start_one(message.body, count)); return;
       case Word::interrupt:
         if (ranks_) ranks_->interrupt();
         return;
@@ -171,9 +174,24 @@ class Agent {
       return refuse(error.what());
     }
     for (int i = 0; i < count_; ++i) {
-      streams_.push_back({&ranks_->output(i)});
-      streams_.push_back({&ranks_->errors(i)});
+      streams_.push_back({.source = SourceQueue(ranks_->output(i))});
+      streams_.push_back({.source = SourceQueue(ranks_->errors(i))});
     }
+    starts_ = streams_.size() / 2;
+  }
+
+  void start_one(const StartOne& start) {
+    over_ = false;
+    ++starts_;
+    ranks_->start_one(start.index, start.member);
+    follow(2 * start.index, ranks_->output(start.index));
+    follow(2 * start.index + 1, ranks_->errors(start.index));
+  }
+
+  void follow(int number, std::shared_ptr<OutputSource> source) {
+    RankStream& stream = streams_[static_cast<std::size_t>(number)];
+    stream.source.add(std::move(source));
+    if (std::exchange(stream.ended, false)) stream.source.move_on();
   }
 
   void take_input(std::string_view bytes) {
@@ -197,8 +215,8 @@ class Agent {
     for (const auto& event : events) tell(event);
     if (ranks_->state() == HostRanks::State::over && !over_) {
       over_ = true;
-      channel_.send(Word::over);
-      for (auto& stream : streams_) stream.source->expect_no_more();
+      channel_.send(Word::over, encode_number(starts_));
+      for (auto& stream : streams_) stream.source.expect_no_more();
     }
     pass_outputs();
     const std::size_t room = ranks_->room();
@@ -244,8 +262,10 @@ class Agent {
       stream.window -= count;
       if (count > 0) channel_.send(Word::output, encode(OutputPiece{number, {buffer.data(), count}}));
     }
-    if (stream.source->ended() && !std::exchange(stream.ended, true))
+    while (stream.source->ended() && !stream.ended) {
       channel_.send(Word::output, encode(OutputPiece{number, {}}));
+      stream.ended = !stream.source.move_on();
+    }
   }
 
   // --- ending ---
@@ -277,6 +297,7 @@ class Agent {
   std::unique_ptr<HostRanks> ranks_;
   int count_ = 0;
   std::vector<RankStream> streams_;
+  std::uint64_t starts_ = 0;  // of processes of ranks
   bool over_ = false;
   bool done_ = false;
   int exit_code_ = 0;

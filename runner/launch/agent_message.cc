@@ -85,6 +85,21 @@ std::optional<AgentMessage> AgentMessageReader::next() {
   return AgentMessage{static_cast<Word>(word), Bytes(body.begin(), body.end())};
 }
 
+Bytes encode(const StartOne& start) {
+  Writer out;
+  out.u64(static_cast<std::uint64_t>(start.index)).u64(start.member);
+  return out.take();
+}
+
+StartOne decode_start_one(std::span<const std::byte> bytes, int ranks) {
+  Reader in(bytes);
+  StartOne start;
+  start.index = take_index(in, ranks);
+  start.member = in.u64();
+  in.finish();
+  return start;
+}
+
 Bytes encode(const Started& started) {
   Writer out;
   out.u64(static_cast<std::uint64_t>(started.index)).u64(static_cast<std::uint64_t>(started.pid));

@@ -22,9 +22,10 @@ namespace hora::hrun {
 //   plan                 hrun    the ranks of the host
 //   ready, refused       agent   the answer to it
 //   start                hrun    start the ranks; sent when the agents of all hosts are ready
-//   started, ended       agent   of each rank
+//   start_one            hrun    start a process in place of one that has ended
+//   started, ended       agent   of each process of a rank
 //   stopped              agent   a rank was stopped by a signal, or goes on
-//   over                 agent   all ranks of the host have ended
+//   over                 agent   all processes of the host have ended: how many were started until then
 //   interrupt, terminate, kill
 //                        hrun    end the ranks, in this way
 //   kill_one             hrun    kill one of them
@@ -71,8 +72,9 @@ enum class Word : std::uint8_t {
   kill_one,
   leader_message,
   member_message,
+  start_one,
 };
-inline constexpr int kWords = 24;
+inline constexpr int kWords = 25;
 
 inline constexpr std::string_view kGreeting = "hora-agent";
 inline constexpr std::size_t kWindow = 256 * 1024;
@@ -103,6 +105,11 @@ class AgentMessageReader {
   std::size_t at_ = 0;
 };
 
+/// The content of `start_one`.
+struct StartOne {
+  int index = 0;
+  elastic::MemberId member = 0;
+};
 /// The content of `started`: the rank with this index on its host runs as this process.
 struct Started {
   int index = 0;
@@ -138,7 +145,7 @@ struct FromMember {
   elastic::MemberMessage message;
 };
 /// The content of `output`. Stream 2 i is the stdout of the rank with index i on its host; 2 i + 1, its
-/// stderr.
+/// stderr. The output of a process ends before that of the process that replaces it begins.
 struct OutputPiece {
   int stream = 0;
   std::string_view bytes;  ///< refers to the message; empty: the end
@@ -154,6 +161,8 @@ struct Pong {
   std::uint64_t own = 0;   ///< of the answer, by the agent's clock
 };
 
+[[nodiscard]] Bytes encode(const StartOne& start);
+[[nodiscard]] StartOne decode_start_one(std::span<const std::byte> bytes, int ranks);
 [[nodiscard]] Bytes encode(const Started& started);
 [[nodiscard]] Started decode_started(std::span<const std::byte> bytes, int ranks);
 [[nodiscard]] Bytes encode(const Ended& ended);

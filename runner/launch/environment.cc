@@ -17,10 +17,11 @@
 namespace hora::hrun {
 namespace {
 
-constexpr std::array<const char*, 15> kOwned{
-    "HORA_RANK",        "HORA_SIZE",        "HORA_LOCAL_RANK",     "HORA_LOCAL_SIZE", "HORA_CROSS_RANK",
-    "HORA_CROSS_SIZE",  "HORA_COORDINATOR", "HORA_COORDINATOR_FD", "HORA_SECRET_FD",  "HORA_NEWS_FD",
-    "HORA_QUESTION_FD", "HORA_MEMBER_FD",   "HORA_MEMBER_ID",      "HORA_TERMINAL",   "HORA_STDERR"};
+constexpr std::array<const char*, 16> kOwned{
+    "HORA_RANK",       "HORA_SIZE",       "HORA_LOCAL_RANK",  "HORA_LOCAL_SIZE",
+    "HORA_CROSS_RANK", "HORA_CROSS_SIZE", "HORA_COORDINATOR", "HORA_COORDINATOR_FD",
+    "HORA_SECRET_FD",  "HORA_NEWS_FD",    "HORA_QUESTION_FD", "HORA_MEMBER_FD",
+    "HORA_MEMBER_ID",  "HORA_JOINS_LATE", "HORA_TERMINAL",    "HORA_STDERR"};
 
 constexpr std::array<const char*, 6> kHorovods{"HOROVOD_RANK",       "HOROVOD_SIZE",
                                                "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
@@ -216,7 +217,8 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& job,
   result.push_back(fmt::format("HORA_QUESTION_FD={}", facts.question_fd));
   if (facts.member_fd >= 0) {
     result.push_back(fmt::format("HORA_MEMBER_FD={}", facts.member_fd));
-    result.push_back(fmt::format("HORA_MEMBER_ID={}", first_member(placement.rank)));
+    result.push_back(fmt::format("HORA_MEMBER_ID={}", facts.member));
+    if (facts.late) result.emplace_back("HORA_JOINS_LATE=1");
   }
   if (facts.terminal) result.emplace_back("HORA_TERMINAL=1");
   tell_as_torchrun_does(result, facts);

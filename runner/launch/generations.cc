@@ -2,10 +2,10 @@
 #include "runner/launch/generations.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 namespace hora::hrun {
@@ -16,33 +16,37 @@ using elastic::LeaderAction;
 using elastic::MemberId;
 using elastic::MemberMessage;
 
-constexpr std::size_t kMostNamed = 8;     // losses, in one line
 constexpr std::chrono::seconds kLate{1};  // after which hrun must have stood still
 
-double milliseconds_of(Clock::duration time) {
-  return std::chrono::duration<double, std::milli>(time).count();
+/// The first generation has all processes that are started, so that no later one runs the program's first
+/// lines while the others train.
+elastic::ElasticPolicy waits_for_all(elastic::ElasticPolicy policy, int started) {
+  policy.first_members = started;
+  return policy;
 }
 
-/// The texts, separated by `mark`; of many the first ones, and how many more there are.
-std::string listed(std::vector<std::string> texts, const char* mark) {
-  if (texts.size() > kMostNamed) {
-    const std::size_t more = texts.size() - kMostNamed;
-    texts.resize(kMostNamed);
-    texts.push_back(fmt::format("{} more", more));
-  }
-  return fmt::format("{}", fmt::join(texts, mark));
+/// Ends the job, with the exit code of the first rank that failed.
+void end_job(const std::string& why, GenerationOrders& orders) {
+  orders.end = {0, why};
+  orders.lines.push_back(fmt::format("the job cannot go on: {}", why));
+}
+
+elastic::LeaderMessage refusal_of_a_join() {
+  elastic::LeaderMessage out;
+  out.kind = elastic::LeaderMessage::Kind::out;
+  out.why = "it has joined this job before, and a process of an elastic job joins it once";
+  return out;
 }
 
 }  // namespace
 
 void LostRanks::add(int rank, std::uint64_t generation, TimePoint when) {
   losses_.push_back({rank, generation, when});
+  missing_.insert(rank);
 }
 
-std::vector<int> LostRanks::ranks() const {
-  std::vector<int> ranks;
-  for (const auto& loss : losses_) ranks.push_back(loss.rank);
-  return ranks;
+void LostRanks::replace(int rank) {
+  if (missing_.erase(rank) > 0) ++replaced_;
 }
 
 std::string LostRanks::describe() const {
@@ -52,56 +56,64 @@ std::string LostRanks::describe() const {
     each.push_back(fmt::format("rank {} after {:.1f} s (generation {})", loss.rank,
                                std::chrono::duration<double>(loss.when - start_).count(), loss.generation));
   }
-  return fmt::format("{} of {} ranks {} lost: {}", losses_.size(), of_, losses_.size() == 1 ? "was" : "were",
-                     listed(std::move(each), ", "));
+  const std::string list = listed(std::move(each), ", ");
+  const char* were = losses_.size() == 1 ? "was" : "were";
+  if (replaced_ == 0) return fmt::format("{} of {} ranks {} lost: {}", losses_.size(), of_, were, list);
+  return fmt::format("{} process{} {} lost, and {} replaced: {}", losses_.size(),
+                     losses_.size() == 1 ? "" : "es", were, replaced_, list);
 }
 
-Generations::Generations(const std::vector<HostShare>& shares, const elastic::ElasticPolicy& policy,
+Generations::Generations(const std::vector<HostShare>& shares, const GenerationPolicy& policy,
                          GenerationFacts facts, TimePoint start)
-    : policy_(policy), facts_(std::move(facts)), leader_(policy), lost_(policy.first_members, start) {
-  for (const auto& share : shares) {
-    for (const auto& placement : share.placements) {
-      Process& process = processes_.emplace_back();
-      process.info.id = first_member(placement.rank);
-      process.info.host = placement.host;
-      process.info.slot = placement.local_rank;
-    }
-  }
-}
+    : policy_(policy),
+      facts_(std::move(facts)),
+      processes_(shares),
+      leader_(waits_for_all(policy.members, processes_.size())),
+      vacancies_(processes_.hosts(), policy.replacement),
+      lost_(policy.members.max_members, start) {}
 
 GenerationOrders Generations::hear(int rank, const MemberMessage& message, TimePoint now) {
-  Process& process = processes_[static_cast<std::size_t>(rank)];
+  ElasticProcess& process = processes_.at(rank);
   leader_.hear_from(process.info.id, now);
   if (message.port != 0) process.port = message.port;  // where it listens for the next generation
   if (message.kind == MemberMessage::Kind::join && std::exchange(process.joined, true)) {
     GenerationOrders refusal;
-    elastic::LeaderMessage out;
-    out.kind = elastic::LeaderMessage::Kind::out;
-    out.why = "it has joined this job before, and a process of an elastic job joins it once";
-    refusal.messages.push_back({rank, out});
+    refusal.messages.push_back({rank, refusal_of_a_join()});
     return refusal;
   }
   if (message.kind == MemberMessage::Kind::finish && !process.out) process.finished = true;
   const Cause cause = cause_of(rank, message);
   GenerationOrders orders = carry_out(elastic::deliver(leader_, process.info, message, now), cause, now, now);
   if (message.kind == MemberMessage::Kind::join) end_if_it_cannot_begin(orders);
+  if (process.finished && process.was_member && !std::exchange(finished_, true)) {
+    // Processes that have not joined before have nothing to do.
+    for (const int latecomer : processes_.let_latecomers_go()) orders.kills.push_back(latecomer);
+  }
   return orders;
 }
 
-GenerationOrders Generations::ended(int rank, const Ending& ending, TimePoint when, TimePoint now) {
-  Process& process = processes_[static_cast<std::size_t>(rank)];
+GenerationOrders Generations::ended(int rank, const Ending& ending, bool common, TimePoint when,
+                                    TimePoint now) {
+  ElasticProcess& process = processes_.at(rank);
   process.gone = true;
   if (process.finished) return {};
-  const Cause cause{process.info.id, fmt::format("{} {}", name_in_generation(rank), how(rank, ending))};
+  const Cause cause{process.info.id, fmt::format("{} {}", name_in_generation(rank), process.how(ending))};
   const bool over = leader_.phase() == Leader::Phase::over;
   const std::uint64_t generation = leader_.record().generation;
-  if (!over && leader_.record().rank_of(process.info.id) >= 0)
-    change(cause, when).losses.push_back(fmt::format("{} {}", name(rank), how(rank, ending)));
+  const std::string text = fmt::format("{} {}", name(rank), process.how(ending));
+  if (!over && is_member(process)) change(cause, when).add(text);
   GenerationOrders orders = carry_out(leader_.die(process.info.id, now), cause, when, now);
   // Without one that had left, the others go on, or have ended.
+  begin_with_those_left(cause, now, orders);
   orders.goes_on = process.left_in_order() || (!over && !cannot_begin());
   if (orders.goes_on) count_loss(rank, ending.exit_code == 0, generation, when);
   end_if_it_cannot_begin(orders);
+  const bool as_asked = process.left_in_order() && (ending.exit_code == 0 || finished_);
+  if (!orders.goes_on || as_asked) return orders;
+  if (common && !orders.end) end_job("most ranks have ended with the same error", orders);
+  if (process.late && !process.was_member)
+    orders.lines.push_back(fmt::format("{} before it has joined the job", text));
+  make_vacant(rank, now, orders);
   return orders;
 }
 
@@ -109,14 +121,13 @@ GenerationOrders Generations::lose_host(int host, const std::string& why, TimePo
   Cause cause{0, why};
   const bool over = leader_.phase() == Leader::Phase::over;
   const std::uint64_t generation = leader_.record().generation;
-  std::vector<int> ranks;
-  for (std::size_t i = 0; i < processes_.size(); ++i) {
-    Process& process = processes_[i];
-    if (process.info.host != host || std::exchange(process.gone, true) || process.finished) continue;
-    ranks.push_back(static_cast<int>(i));
-    if (cause.lost == 0 && leader_.record().rank_of(process.info.id) >= 0) cause.lost = process.info.id;
+  const std::vector<int> ranks = processes_.lose_host(host);
+  for (const int rank : ranks) {
+    const ElasticProcess& process = processes_.at(rank);
+    if (cause.lost == 0 && is_member(process)) cause.lost = process.info.id;
   }
-  if (!over && cause.lost != 0) change(cause, now).losses.push_back(why);
+  vacancies_.close_host(host);
+  if (!over && cause.lost != 0) change(cause, now).add(why);
   GenerationOrders orders = carry_out(leader_.lose_host(host, now), cause, now, now);
   orders.goes_on = !over && !cannot_begin();
   for (const int rank : ranks) {
@@ -127,9 +138,9 @@ GenerationOrders Generations::lose_host(int host, const std::string& why, TimePo
 }
 
 GenerationOrders Generations::tick(TimePoint now) {
-  if (next() < now - kLate) {
+  if (std::max(leader_.next(), catching_up_) < now - kLate) {
     catching_up_ = now + kLate;
-    for (const auto& process : processes_) leader_.hear_from(process.info.id, now);
+    for (int rank = 0; rank < processes_.size(); ++rank) leader_.hear_from(processes_.at(rank).info.id, now);
   }
   if (now < catching_up_) return {};
   Cause cause{0, "the ranks have not connected in time"};
@@ -139,16 +150,12 @@ GenerationOrders Generations::tick(TimePoint now) {
   });
   if (kill != actions.end()) {
     cause = {kill->to, fmt::format("{} was ended by hrun: {}",
-                                   name_in_generation(static_cast<int>(rank_of(kill->to))), kill->why)};
+                                   name_in_generation(processes_.rank_of(kill->to)), kill->why)};
   }
   GenerationOrders orders = carry_out(actions, cause, now, now);
   if (orders.end) orders.end->status = kPausedTooLong;  // the only reason that comes with time
+  replace(now, orders);
   return orders;
-}
-
-std::string Generations::how(int rank, const Ending& ending) const {
-  const std::string& why = processes_[static_cast<std::size_t>(rank)].killed;
-  return why.empty() ? ending.how : fmt::format("was ended by hrun: {}", why);
 }
 
 std::string Generations::name(int rank) const {
@@ -156,27 +163,25 @@ std::string Generations::name(int rank) const {
 }
 
 std::string Generations::name_in_generation(int rank) const {
-  const int now = leader_.record().rank_of(first_member(rank));
+  const int now = leader_.record().rank_of(processes_.at(rank).info.id);
   return fmt::format("rank {} {}", now >= 0 ? now : rank, facts_.process(rank));
 }
 
 Generations::Cause Generations::cause_of(int rank, const MemberMessage& message) const {
   if (message.kind == MemberMessage::Kind::suspect && leader_.record().rank_of(message.peer) >= 0) {
     return {message.peer, fmt::format("{} has lost the connection with {}", name_in_generation(rank),
-                                      name_in_generation(static_cast<int>(rank_of(message.peer))))};
+                                      name_in_generation(processes_.rank_of(message.peer)))};
   }
   return {0, "the members change"};
 }
 
-Generations::Change& Generations::change(const Cause& cause, TimePoint when) {
-  if (!change_) change_ = Change{when, when, cause.why};
+ChangeReport& Generations::change(const Cause& cause, TimePoint when) {
+  if (!change_) change_.emplace(when, cause.why);
   return *change_;
 }
 
 void Generations::count_loss(int rank, bool ends_well, std::uint64_t generation, TimePoint when) {
-  const Process& process = processes_[static_cast<std::size_t>(rank)];
-  const bool is_loss = !process.left_in_order() || !ends_well;
-  if (is_loss && !ends_expected_) lost_.add(rank, generation, when);
+  if (processes_.at(rank).is_loss(ends_well) && !ends_expected_) lost_.add(rank, generation, when);
 }
 
 GenerationOrders Generations::carry_out(const Leader::Actions& actions, const Cause& cause, TimePoint when,
@@ -186,8 +191,8 @@ GenerationOrders Generations::carry_out(const Leader::Actions& actions, const Ca
   for (const auto& action : actions) {
     switch (action.kind) {
       case Kind::kill:
-        process_of(action.to).killed = action.why;
-        orders.kills.push_back(static_cast<int>(rank_of(action.to)));
+        processes_.of(action.to).killed = action.why;
+        orders.kills.push_back(processes_.rank_of(action.to));
         break;
       case Kind::end_job:
         orders.end = {kStateLost, action.why};
@@ -218,67 +223,90 @@ void Generations::send(const LeaderAction& action, const Cause& cause, Generatio
     message.coordinator = coordinator_;
     message.secret = secret_;
   }
-  orders.messages.push_back({static_cast<int>(rank_of(action.to)), std::move(message)});
+  orders.messages.push_back({processes_.rank_of(action.to), std::move(message)});
 }
 
 void Generations::leave_out(const LeaderAction& action) {
-  process_of(action.to).out = action.why;
+  processes_.of(action.to).out = action.why;
   if (leader_.phase() == Leader::Phase::over || !change_) return;
-  const std::string rank = name(static_cast<int>(rank_of(action.to)));
-  change_->losses.push_back(action.why.empty() ? fmt::format("{} has left", rank)
-                                               : fmt::format("{} is left out: {}", rank, action.why));
+  const std::string rank = name(processes_.rank_of(action.to));
+  change_->add(action.why.empty() ? fmt::format("{} has left", rank)
+                                  : fmt::format("{} is left out: {}", rank, action.why));
 }
 
 /// The first of the actions that tell a record.
 void Generations::begin(const elastic::GenerationRecord& record, TimePoint now, GenerationOrders& orders) {
-  begun_ = record.generation;
+  const bool is_first = std::exchange(begun_, record.generation) == 0;
   secret_ = facts_.secret();
-  const Process& first = process_of(record.members.front().id);
+  const ElasticProcess& first = processes_.of(record.members.front().id);
   coordinator_ = facts_.coordinator(first.info.host, first.port);
-  const std::size_t count = record.members.size();
-  if (!change_) {
-    orders.details.push_back(fmt::format("{} ranks have joined (generation {})", count, record.generation));
+  const std::vector<int> joined = processes_.welcome(record);
+  if (is_first) {
+    orders.details.push_back(
+        fmt::format("{} ranks have joined (generation {})", joined.size(), record.generation));
     return;
   }
-  change_->stopped = now;
-  const auto losses = std::exchange(change_->losses, {});
-  const std::string why = losses.empty() ? change_->why : listed(losses, "; ");
-  const std::string needs = record.paused ? fmt::format(", as it needs {}", policy_.min_members) : "";
-  orders.lines.push_back(fmt::format("{}; the job {} with {} of {} ranks{} (generation {})", why,
-                                     record.paused ? "pauses" : "goes on", count, policy_.max_members, needs,
-                                     record.generation));
+  ChangeReport& report = change({0, "the members change"}, now);
+  report.stopped(now);
+  for (const int rank : joined) {
+    lost_.replace(rank);
+    report.add(fmt::format("{} has joined", name(rank)));
+  }
+  orders.lines.push_back(report.describe(record, policy_.members.min_members, policy_.members.max_members));
+  end_if_it_changes_too_often(orders);
+}
+
+void Generations::end_if_it_changes_too_often(GenerationOrders& orders) {
+  if (!policy_.reset_limit || begun_ - 1 <= *policy_.reset_limit) return;
+  end_job(fmt::format("its ranks have changed {} times (--reset-limit {})", begun_ - 1, *policy_.reset_limit),
+          orders);
+}
+
+/// A rank has no process any more.
+void Generations::make_vacant(int rank, TimePoint now, GenerationOrders& orders) {
+  if (begun_ == 0 || finished_ || ends_expected_ || orders.end || leader_.phase() == Leader::Phase::over)
+    return;
+  const auto at = vacancies_.open(rank, now);
+  if (at && *at > now) {
+    orders.lines.push_back(
+        fmt::format("rank {} fails again and again: its next process is started in {:.0f} s", rank,
+                    std::chrono::duration<double>(*at - now).count()));
+  }
+  replace(now, orders);
+}
+
+/// Starts processes for the ranks for which it is time.
+void Generations::replace(TimePoint now, GenerationOrders& orders) {
+  if (finished_ || ends_expected_ || leader_.phase() == Leader::Phase::over) return;
+  for (const int rank : vacancies_.fill(now)) orders.starts.push_back({rank, processes_.replace(rank)});
 }
 
 void Generations::formed(TimePoint now, GenerationOrders& orders) {
   orders.formed = true;
   if (!change_) return;
-  orders.details.push_back(fmt::format(
-      "generation {}: its members stopped {:.1f} ms after the change was noticed, and were connected {:.1f} "
-      "ms later",
-      begun_, milliseconds_of(change_->stopped - change_->noticed), milliseconds_of(now - change_->stopped)));
+  orders.details.push_back(change_->times(begun_, now));
   change_.reset();
 }
 
 /// Ranks that wait for others that never come are ended. If none has joined, their program may not use Hora.
 void Generations::end_if_it_cannot_begin(GenerationOrders& orders) const {
-  const bool waits = std::any_of(processes_.begin(), processes_.end(), [](const Process& one) {
-    return one.joined && !one.gone && !one.finished && !one.out;
-  });
-  if (orders.end || !cannot_begin() || (!waits && begun_ == 0)) return;
-  const std::string why =
-      fmt::format("it needs {} ranks to begin, and {} are left", policy_.first_members, left());
+  if (orders.end || !cannot_begin() || (!processes_.any_has_joined() && begun_ == 0)) return;
+  const std::string why = fmt::format("it needs {} ranks to begin, and {} are left",
+                                      policy_.members.first_members, processes_.left());
   orders.end = {0, why};
   orders.lines.push_back(fmt::format("the job cannot begin: {}", why));
 }
 
-int Generations::left() const {
-  return static_cast<int>(std::count_if(processes_.begin(), processes_.end(), [](const Process& one) {
-    return !one.gone && !one.finished && !one.out;
-  }));
+/// The first generation does not wait for ranks that have ended before it began, if enough are left.
+void Generations::begin_with_those_left(const Cause& cause, TimePoint now, GenerationOrders& orders) {
+  if (begun_ > 0 || cannot_begin()) return;
+  GenerationOrders begin = carry_out(leader_.begin_with(processes_.left(), now), cause, now, now);
+  std::move(begin.messages.begin(), begin.messages.end(), std::back_inserter(orders.messages));
+  std::move(begin.details.begin(), begin.details.end(), std::back_inserter(orders.details));
 }
 
 bool Generations::cannot_begin() const {
-  return leader_.phase() == Leader::Phase::first && left() < policy_.first_members;
+  return leader_.phase() == Leader::Phase::first && processes_.left() < policy_.members.first_members;
 }
 
 }  // namespace hora::hrun

@@ -4,8 +4,11 @@
 #include "core/base/clock.h"
 #include "core/elastic/leader.h"
 #include "core/elastic/message.h"
+#include "runner/launch/change_report.h"
+#include "runner/launch/elastic_processes.h"
 #include "runner/launch/placement.h"
 #include "runner/launch/process.h"
+#include "runner/launch/vacancies.h"
 
 #include <hora/config.h>
 
@@ -13,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +25,13 @@ namespace hora::hrun {
 /// The exit codes of an elastic job that its Leader has ended.
 inline constexpr int kStateLost = 74;
 inline constexpr int kPausedTooLong = 75;
+
+/// The rules of an elastic job. A value.
+struct GenerationPolicy {
+  elastic::ElasticPolicy members;
+  ReplacementPolicy replacement;
+  std::optional<std::uint64_t> reset_limit{};  ///< --reset-limit; nothing: its ranks may change without end
+};
 
 /// The facts that Generations asks for when it needs them. A value.
 struct GenerationFacts {
@@ -35,12 +46,17 @@ struct GenerationOrders {
     int rank = 0;
     elastic::LeaderMessage message;
   };
+  struct Start {
+    int rank = 0;
+    elastic::MemberId member = 0;
+  };
   struct End {
     int status = 0;  ///< the exit code for hrun; 0: that of the first rank that failed
     std::string why;
   };
   std::vector<Message> messages;     ///< to send
   std::vector<int> kills;            ///< ranks to kill
+  std::vector<Start> starts;         ///< ranks for which another process is to be started
   std::vector<std::string> lines;    ///< to print, each a sentence without its full stop
   std::vector<std::string> details;  ///< to print with --verbose
   bool goes_on = false;              ///< of an end: the job goes on without this rank or host
@@ -53,8 +69,10 @@ class LostRanks {
  public:
   LostRanks(int of, TimePoint start) : of_(of), start_(start) {}
   void add(int rank, std::uint64_t generation, TimePoint when);
-  /// In the order in which they were lost.
-  [[nodiscard]] std::vector<int> ranks() const;
+  /// Another process has joined as this rank.
+  void replace(int rank);
+  /// Those that were not replaced.
+  [[nodiscard]] const std::set<int>& ranks() const { return missing_; }
   /// "1 of 4 ranks was lost: rank 2 after 63.2 s (generation 1)"; empty: none was.
   [[nodiscard]] std::string describe() const;
 
@@ -67,93 +85,89 @@ class LostRanks {
   int of_;
   TimePoint start_;
   std::vector<Loss> losses_;
+  std::set<int> missing_;
+  int replaced_ = 0;
 };
 
 /// The part of hrun in the changes of generations of an elastic job (core/elastic/README.md). It asks the
 /// Leader, knows which rank is which member, and adds to the messages the facts that the Leader does not
 /// know. It has no sockets and no clock. Not thread-safe.
 ///
-/// A rank keeps the number that it has at the start, in calls, in `lines` and in the output of hrun. Messages
-/// to members name ranks by their numbers in the generation that ends.
+/// A rank keeps the number that it has at the start, in calls, in `lines` and in the output of hrun. A
+/// process that replaces another one gets its number. Messages to members name ranks by their numbers in the
+/// generation that ends.
 class Generations {
  public:
   /// `shares`: the ranks that are started. `start`: when.
-  Generations(const std::vector<HostShare>& shares, const elastic::ElasticPolicy& policy,
-              GenerationFacts facts, TimePoint start);
+  Generations(const std::vector<HostShare>& shares, const GenerationPolicy& policy, GenerationFacts facts,
+              TimePoint start);
 
   // Events, in the order in which hrun hears of them.
 
   [[nodiscard]] GenerationOrders hear(int rank, const elastic::MemberMessage& message, TimePoint now);
-  /// A rank has ended, and all its messages were heard. `when`: when that was noticed.
-  [[nodiscard]] GenerationOrders ended(int rank, const Ending& ending, TimePoint when, TimePoint now);
+  /// The process of a rank has ended, and all its messages were heard. `common`: most ranks have ended with
+  /// the same error. `when`: when that was noticed.
+  [[nodiscard]] GenerationOrders ended(int rank, const Ending& ending, bool common, TimePoint when,
+                                       TimePoint now);
   /// `why`: "host b is lost: no answer".
   [[nodiscard]] GenerationOrders lose_host(int host, const std::string& why, TimePoint now);
-  void stopped(int rank, TimePoint now) { leader_.stop(first_member(rank), now); }
-  void resumed(int rank, TimePoint now) { leader_.resume(first_member(rank), now); }
+  void stopped(int rank, TimePoint now) { leader_.stop(processes_.at(rank).info.id, now); }
+  void resumed(int rank, TimePoint now) { leader_.resume(processes_.at(rank).info.id, now); }
   [[nodiscard]] GenerationOrders tick(TimePoint now);
   /// hrun has told all ranks to end. Ends are no losses from here on.
   void expect_ends() { ends_expected_ = true; }
 
   /// The time of the next `tick`. A `tick` that comes a second late, because hrun stood still itself, takes
   /// nobody for silent: the next one comes when there was time to hear the messages that wait.
-  [[nodiscard]] TimePoint next() const { return std::max(leader_.next(), catching_up_); }
+  [[nodiscard]] TimePoint next() const {
+    return std::max(std::min(leader_.next(), vacancies_.next()), catching_up_);
+  }
 
   /// How a rank has ended, for the user: also why, if it was killed because the Leader asked for it.
-  [[nodiscard]] std::string how(int rank, const Ending& ending) const;
+  [[nodiscard]] std::string how(int rank, const Ending& ending) const {
+    return processes_.at(rank).how(ending);
+  }
   /// The last generation; 0: there was none.
   [[nodiscard]] std::uint64_t generation() const { return begun_; }
   [[nodiscard]] const LostRanks& lost() const { return lost_; }
 
  private:
-  struct Process {
-    elastic::MemberInfo info;
-    std::uint16_t port = 0;  ///< where it listens
-    bool joined = false;
-    bool finished = false;             ///< it has made the last step
-    bool gone = false;                 ///< it has ended, or its host is lost
-    std::optional<std::string> out{};  ///< it was told to leave, and why; empty: it had asked for that
-    std::string killed{};              ///< why it was killed; empty: it was not
-
-    [[nodiscard]] bool left_in_order() const { return out && out->empty(); }
-  };
   /// The reason why members are told to stop.
   struct Cause {
     elastic::MemberId lost = 0;
     std::string why;
   };
-  /// A change that is under way.
-  struct Change {
-    TimePoint noticed;
-    TimePoint stopped;                  ///< when all had reported
-    std::string why;                    ///< its first cause
-    std::vector<std::string> losses{};  ///< for the user; those of which no line was given
-  };
-
-  [[nodiscard]] Process& process_of(elastic::MemberId id) { return processes_[rank_of(id)]; }
-  [[nodiscard]] static std::size_t rank_of(elastic::MemberId id) { return static_cast<std::size_t>(id - 1); }
+  [[nodiscard]] bool is_member(const ElasticProcess& process) const {
+    return leader_.record().rank_of(process.info.id) >= 0;
+  }
   [[nodiscard]] std::string name(int rank) const;
   [[nodiscard]] std::string name_in_generation(int rank) const;
   [[nodiscard]] Cause cause_of(int rank, const elastic::MemberMessage& message) const;
-  Change& change(const Cause& cause, TimePoint when);
+  ChangeReport& change(const Cause& cause, TimePoint when);
   void count_loss(int rank, bool ends_well, std::uint64_t generation, TimePoint when);
   GenerationOrders carry_out(const elastic::Leader::Actions& actions, const Cause& cause, TimePoint when,
                              TimePoint now);
   void send(const elastic::LeaderAction& action, const Cause& cause, GenerationOrders& orders);
   void leave_out(const elastic::LeaderAction& action);
   void begin(const elastic::GenerationRecord& record, TimePoint now, GenerationOrders& orders);
+  void end_if_it_changes_too_often(GenerationOrders& orders);
+  void make_vacant(int rank, TimePoint now, GenerationOrders& orders);
+  void replace(TimePoint now, GenerationOrders& orders);
   void formed(TimePoint now, GenerationOrders& orders);
+  void begin_with_those_left(const Cause& cause, TimePoint now, GenerationOrders& orders);
   void end_if_it_cannot_begin(GenerationOrders& orders) const;
-  [[nodiscard]] int left() const;
   [[nodiscard]] bool cannot_begin() const;
 
-  const elastic::ElasticPolicy policy_;
+  const GenerationPolicy policy_;
   const GenerationFacts facts_;
+  ElasticProcesses processes_;
   elastic::Leader leader_;
-  std::vector<Process> processes_;  // by rank
+  Vacancies vacancies_;
   LostRanks lost_;
-  std::optional<Change> change_;
-  TimePoint catching_up_{};  // until then no silence counts
+  std::optional<ChangeReport> change_;  // that is under way
+  TimePoint catching_up_{};             // until then no silence counts
   bool ends_expected_ = false;
+  bool finished_ = false;    // the training has ended
   std::uint64_t begun_ = 0;  // the last generation of which there was a record
   Secret secret_{};          // of this generation
   std::string coordinator_;  // likewise

@@ -10,6 +10,7 @@
 #include "runner/streams/source.h"
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,9 @@
 struct pollfd;
 
 namespace hora::hrun {
+
+/// The exit code of a rank that could not be started.
+inline constexpr int kNotStarted = 1;
 
 /// An event of a rank, or of its whole host. A value.
 struct RankEvent {
@@ -51,6 +55,9 @@ class HostRanks {
   /// Starts the ranks. Throws Error(unavailable) if that is known at once to be impossible; else it is an
   /// event.
   virtual void start(const RendezvousPoint& rendezvous) = 0;
+  /// Starts a process of an elastic job in place of the one of this rank, which has ended. `member`: its
+  /// identity. If it cannot be started, that is an event `ended`.
+  virtual void start_one(int index, elastic::MemberId member) = 0;
   /// The signals that all ranks and the processes that they have started get: INT after a Ctrl-C, then TERM,
   /// and later KILL.
   virtual void interrupt() = 0;
@@ -87,9 +94,9 @@ class HostRanks {
   /// Does what can be done without waiting. Returns the events since the last call, in order.
   virtual std::vector<RankEvent> turn(TimePoint now) = 0;
 
-  /// The outputs of a rank, once it has been started.
-  [[nodiscard]] virtual OutputSource& output(int index) = 0;
-  [[nodiscard]] virtual OutputSource& errors(int index) = 0;
+  /// The outputs of the process of a rank that was started last.
+  [[nodiscard]] virtual std::shared_ptr<OutputSource> output(int index) = 0;
+  [[nodiscard]] virtual std::shared_ptr<OutputSource> errors(int index) = 0;
 };
 
 }  // namespace hora::hrun

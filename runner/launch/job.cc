@@ -31,7 +31,6 @@ namespace hora::hrun {
 namespace {
 
 constexpr int kSummaryLost = 1;
-constexpr std::chrono::seconds kElasticSilence{6};  // a rank is silent while it stops, for up to 5 s
 
 std::vector<int> signals_to_watch(const Options& options) {
   std::vector<int> signals = StandardInput::signals();
@@ -44,15 +43,6 @@ JobPolicy policy_of(const Options& options) {
   JobPolicy policy;
   policy.grace = options.grace;
   if (options.timeout) policy.timeout_at = Clock::now() + *options.timeout;
-  return policy;
-}
-
-elastic::ElasticPolicy elastic_policy_of(const Options& options) {
-  elastic::ElasticPolicy policy;
-  policy.min_members = *options.min_ranks;
-  policy.max_members = policy.first_members = options.ranks;
-  policy.silence = kElasticSilence;
-  policy.pause_timeout = options.elastic_timeout;
   return policy;
 }
 
@@ -125,7 +115,7 @@ int summarise(JobSummary& summary, const JobEnd& end, int exit_code, const Optio
 Generations generations_of(const Options& options, const JobHosts& hosts, const JobLog& log) {
   const GenerationFacts facts{[&](int rank) { return log.process(rank); },
                               [&](int host, int port) { return hosts.coordinator(host, port); }, new_secret};
-  return {options.shares, elastic_policy_of(options), facts, Clock::now()};
+  return {options.shares, *options.elastic, facts, Clock::now()};
 }
 
 TimePoint next_tick(const std::optional<Generations>& generations) {
@@ -276,14 +266,12 @@ class Job {
 
   void start() {
     hosts_.start();
-    if (options_.min_ranks) generations_.emplace(generations_of(options_, hosts_, log_));
+    if (options_.elastic) generations_.emplace(generations_of(options_, hosts_, log_));
     print_bindings(hosts_, options_, log_);
     for (int host = 0; host < hosts_.size(); ++host) {
       const JobHost& started = hosts_.at(host);
-      for (int i = 0; i < started.count; ++i) {
-        relay_.add(started.ranks->output(i), started.ranks->errors(i),
-                   input_.converses_with(started.first + i));
-      }
+      for (int rank = started.first; rank < started.first + started.count; ++rank)
+        relay_.add(started.output(rank), started.errors(rank), input_.converses_with(rank));
       input_.add(*started.ranks, started.first, started.count);
     }
   }
@@ -403,8 +391,11 @@ class Job {
 
   void rank_started(int rank, int host, int pid) {
     RankSummary& summary = summary_.ranks[static_cast<std::size_t>(rank)];
-    summary.pid = pid;
-    summary.started = std::chrono::system_clock::now();
+    summary.begin(pid);
+    if (!summary.earlier.empty()) {
+      relay_.replace(rank, hosts_.at(host).output(rank), hosts_.at(host).errors(rank));
+      status_service_->replaced(rank);
+    }
     log_.say(fmt::format("rank {} is process {}{}", rank, pid, log_.on(host)));
     happens_to({rank, host, {}, {}}, Kind::rank_started);
   }
@@ -432,16 +423,15 @@ class Job {
     input_.ended(ended.rank);
     if (generations_) ended.ending.how = generations_->how(ended.rank, ended.ending);
     log_.say(fmt::format("rank {}{} {}", ended.rank, log_.on(ended.host), ended.ending.how));
-    RankSummary& summary = summary_.ranks[static_cast<std::size_t>(ended.rank)];
-    const auto ago = std::chrono::duration_cast<WallTime::duration>(Clock::now() - ended.when);
-    summary.ending = ended.ending;
-    summary.ended = std::chrono::system_clock::now() - ago;
-    summary.ended_by_hrun = state_.ranks_told();
+    summary_.ranks[static_cast<std::size_t>(ended.rank)].end(
+        ended.ending, std::chrono::duration_cast<WallTime::duration>(Clock::now() - ended.when),
+        state_.ranks_told());
     if (!generations_) {
       tell_others(ended);
       return happens_to(ended, Kind::rank_ended);
     }
-    const auto orders = generations_->ended(ended.rank, ended.ending, ended.when, Clock::now());
+    const bool common = end_reports_.is_common(ended.rank, options_.ranks);
+    const auto orders = generations_->ended(ended.rank, ended.ending, common, ended.when, Clock::now());
     happens_to(ended, Kind::rank_ended, orders.goes_on);
     carry_out(orders);
   }

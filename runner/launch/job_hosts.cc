@@ -57,7 +57,7 @@ HostPlan plan_of(const Options& options) {
   plan.secret = new_secret();
   plan.alone = options.shares.size() == 1;
   plan.terminal = ::isatty(STDOUT_FILENO) == 1;
-  plan.elastic = options.min_ranks.has_value();
+  plan.elastic = options.elastic.has_value();
   return plan;
 }
 
@@ -132,6 +132,10 @@ void JobHosts::carry_out(const GenerationOrders& orders) {
   for (const int rank : orders.kills) {
     const JobHost& host = host_of(rank);
     host.ranks->kill_one(rank - host.first);
+  }
+  for (const auto& [rank, member] : orders.starts) {
+    const JobHost& host = host_of(rank);
+    host.ranks->start_one(rank - host.first, member);
   }
 }
 

@@ -28,6 +28,10 @@ struct JobHost {
   int first = 0;         ///< of its ranks
   int count = 0;
   std::unique_ptr<HostRanks> ranks;
+
+  /// The outputs of the process that was started last as this rank of the job.
+  [[nodiscard]] std::shared_ptr<OutputSource> output(int rank) const { return ranks->output(rank - first); }
+  [[nodiscard]] std::shared_ptr<OutputSource> errors(int rank) const { return ranks->errors(rank - first); }
 };
 
 /// 32 random bytes. Throws Error(unavailable) if the system has no random numbers.
@@ -65,7 +69,7 @@ class JobHosts {
   /// Asks all ranks. Before there are hosts nobody is asked.
   void ask(const Question& question);
 
-  /// Sends the messages to ranks of an elastic job, and kills ranks.
+  /// Sends the messages to ranks of an elastic job, kills ranks, and starts others.
   void carry_out(const GenerationOrders& orders);
   /// The addresses of a host, once it is ready, with this port: "address:port,[address]:port".
   [[nodiscard]] std::string coordinator(int host, int port) const;

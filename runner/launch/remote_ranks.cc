@@ -4,12 +4,45 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <memory>
 #include <utility>
 
 namespace hora::hrun {
 namespace {
 
-constexpr int kNotStarted = 1;
+/// One output of a rank, on its way from the agent.
+class OutputStream {
+ public:
+  /// The output of the process that was started last.
+  [[nodiscard]] std::shared_ptr<OutputSource> newest() const { return boxes_.back(); }
+  /// Another process of the rank is started. The rest of the former output ends before that of the new one.
+  void begin() { boxes_.push_back(std::make_shared<Inbox>()); }
+  /// Bytes of the agent; none: the end of the output of a process.
+  void put(std::string_view bytes) {
+    Inbox& box =
+        **std::find_if(boxes_.begin(), boxes_.end() - 1, [](const auto& one) { return !one->closed(); });
+    if (bytes.empty()) return box.end();
+    if (box.closed() || box.size() + bytes.size() > kWindow)
+      throw Error(Code::internal, "more output than was asked for");
+    box.put(bytes);
+  }
+  void end() {
+    for (const auto& box : boxes_) box->end();
+  }
+  [[nodiscard]] bool closed() const { return boxes_.back()->closed(); }
+  /// How many bytes were read since the last call. Lets go of what was read to its end.
+  std::size_t take_credit() {
+    std::size_t credit = 0;
+    for (const auto& box : boxes_) credit += box->take_credit();
+    while (boxes_.size() > 1 && boxes_.front()->ended()) boxes_.pop_front();
+    return credit;
+  }
+
+ private:
+  std::deque<std::shared_ptr<Inbox>> boxes_{std::make_shared<Inbox>()};  // never empty
+};
 
 /// Turns the agent's messages into events of the ranks, and calls into messages to the agent. AgentConnection
 /// keeps the connection. If the connection is lost, or the agent refuses, the host is given up.
@@ -20,7 +53,7 @@ class RemoteRanks final : public HostRanks {
         timeout_(timeout),
         deadline_(now + timeout),
         connection_(remote, now),
-        boxes_(plan_.placements.size() * 2) {}
+        streams_(plan_.placements.size() * 2) {}
 
   [[nodiscard]] State state() const override { return state_; }
   [[nodiscard]] const std::string& trouble() const override { return trouble_; }
@@ -28,7 +61,14 @@ class RemoteRanks final : public HostRanks {
 
   void start(const RendezvousPoint& rendezvous) override {
     state_ = State::running;
+    starts_ = plan_.placements.size();
     connection_.send(Word::start, encode(rendezvous));
+  }
+  void start_one(int index, elastic::MemberId member) override {
+    state_ = State::running;
+    ++starts_;
+    for (const int number : {2 * index, 2 * index + 1}) streams_.at(static_cast<std::size_t>(number)).begin();
+    connection_.send(Word::start_one, encode(StartOne{index, member}));
   }
   void interrupt() override { connection_.send(Word::interrupt); }
   void terminate() override { connection_.send(Word::terminate); }
@@ -74,8 +114,12 @@ class RemoteRanks final : public HostRanks {
     return std::exchange(events_, {});
   }
 
-  [[nodiscard]] OutputSource& output(int index) override { return boxes_.at(2 * std::size_t(index)); }
-  [[nodiscard]] OutputSource& errors(int index) override { return boxes_.at(2 * std::size_t(index) + 1); }
+  [[nodiscard]] std::shared_ptr<OutputSource> output(int index) override {
+    return streams_.at(2 * std::size_t(index)).newest();
+  }
+  [[nodiscard]] std::shared_ptr<OutputSource> errors(int index) override {
+    return streams_.at(2 * std::size_t(index) + 1).newest();
+  }
 
  private:
   [[nodiscard]] int ranks() const { return static_cast<int>(plan_.placements.size()); }
@@ -98,7 +142,9 @@ class RemoteRanks final : public HostRanks {
       case Word::member_message:
         if (!plan_.elastic) throw Error(Code::internal, "a message of a member, of a job that has none");
         return take_message(decode_from_member(message.body, ranks()));
-      case Word::over: state_ = State::over; return;
+      case Word::over:
+        if (decode_number(message.body) == starts_) state_ = State::over;  // else others were started since
+        return;
       case Word::output: take_output(decode_piece(message.body, ranks())); return;
       case Word::input_taken: input_window_ += decode_window(message.body, input_window_); return;
       default:
@@ -143,18 +189,14 @@ class RemoteRanks final : public HostRanks {
   }
 
   void take_output(const OutputPiece& piece) {
-    Inbox& box = boxes_.at(static_cast<std::size_t>(piece.stream));
-    if (piece.bytes.empty()) return box.end();
-    if (box.closed() || box.size() + piece.bytes.size() > kWindow)
-      throw Error(Code::internal, "more output than was asked for");
-    box.put(piece.bytes);
+    streams_.at(static_cast<std::size_t>(piece.stream)).put(piece.bytes);
   }
 
   // --- speaking ---
 
   void speak(TimePoint now) {
-    for (std::size_t i = 0; i < boxes_.size(); ++i) {
-      const std::size_t count = boxes_[i].take_credit();
+    for (std::size_t i = 0; i < streams_.size(); ++i) {
+      const std::size_t count = streams_[i].take_credit();
       if (count > 0) connection_.queue(Word::taken, encode(Taken{static_cast<int>(i), count}));
     }
     connection_.speak(now);
@@ -173,7 +215,8 @@ class RemoteRanks final : public HostRanks {
   }
 
   [[nodiscard]] bool all_output_came() const {
-    return std::all_of(boxes_.begin(), boxes_.end(), [](const Inbox& box) { return box.closed(); });
+    return std::all_of(streams_.begin(), streams_.end(),
+                       [](const OutputStream& stream) { return stream.closed(); });
   }
 
   /// Gives the host up. The agent ends the ranks that still run there.
@@ -181,7 +224,7 @@ class RemoteRanks final : public HostRanks {
     connection_.drop();
     trouble_ = why;
     const bool complete = state_ == State::over && all_output_came();
-    for (auto& box : boxes_) box.end();
+    for (auto& stream : streams_) stream.end();
     if (state_ == State::making_ready || state_ == State::ready) {
       state_ = State::failed;
       return;
@@ -202,10 +245,11 @@ class RemoteRanks final : public HostRanks {
   State state_ = State::making_ready;
   std::string trouble_;
   Ready ready_;
-  std::vector<Inbox> boxes_;  // the outputs: see OutputPiece
+  std::vector<OutputStream> streams_;  // see OutputPiece
   std::vector<RankEvent> events_;
   std::size_t input_window_ = kWindow;
   bool any_started_ = false;  // of the ranks of this host
+  std::uint64_t starts_ = 0;  // of processes that the agent was asked for
 };
 
 }  // namespace

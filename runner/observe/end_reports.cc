@@ -72,6 +72,15 @@ const EndReport* EndReports::of(int rank) const {
   return found == ends_.end() ? nullptr : &found->second;
 }
 
+bool EndReports::is_common(int rank, int ranks) const {
+  const EndReport* own = of(rank);
+  if (own == nullptr || ranks < 2) return false;
+  const auto alike = std::count_if(ends_.begin(), ends_.end(), [&](const auto& end) {
+    return end.second.error == own->error && end.second.where == own->where;
+  });
+  return 2 * alike > ranks;
+}
+
 std::string EndReports::describe(int first, const JobSummary& summary) const {
   using Kind = std::pair<std::string, std::string>;  // the error, and the place
   std::vector<std::pair<Kind, std::vector<int>>> kinds;

@@ -39,6 +39,8 @@ class StatusService {
   [[nodiscard]] TimePoint next() const;
   /// Does what can be done without waiting.
   void turn(TimePoint now);
+  /// Another process was started as this rank.
+  void replaced(int rank) { presence_[static_cast<std::size_t>(rank)] = {}; }
   /// Takes the answer of a rank.
   void take(int rank, Reply answer);
 

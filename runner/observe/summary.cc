@@ -19,29 +19,50 @@ OrderedJson in_utc(const std::optional<WallTime>& time) {
   return fmt::format("{:%FT%T}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(*time)), millis);
 }
 
-OrderedJson json_of(const RankSummary& rank) {
-  OrderedJson json{{"rank", rank.rank}, {"host", rank.host}, {"pid", rank.pid}};
-  const bool exited = rank.ending && rank.ending->signal == 0;
-  const bool killed = rank.ending && rank.ending->signal != 0;
-  json["exit_code"] = exited ? OrderedJson(rank.ending->exit_code) : OrderedJson(nullptr);
-  json["signal"] = killed ? OrderedJson(rank.ending->signal) : OrderedJson(nullptr);
-  json["how"] = rank.ending ? rank.ending->how : "was lost with its host";
-  json["started"] = in_utc(rank.started);
-  json["ended"] = in_utc(rank.ended);
+OrderedJson json_of(const ProcessSummary& process) {
+  OrderedJson json{{"pid", process.pid}};
+  const bool exited = process.ending && process.ending->signal == 0;
+  const bool killed = process.ending && process.ending->signal != 0;
+  json["exit_code"] = exited ? OrderedJson(process.ending->exit_code) : OrderedJson(nullptr);
+  json["signal"] = killed ? OrderedJson(process.ending->signal) : OrderedJson(nullptr);
+  json["how"] = process.ending ? process.ending->how : "was lost with its host";
+  json["started"] = in_utc(process.started);
+  json["ended"] = in_utc(process.ended);
   json["seconds"] = nullptr;
-  if (rank.started && rank.ended)
-    json["seconds"] = std::chrono::duration<double>(*rank.ended - *rank.started).count();
+  if (process.started && process.ended)
+    json["seconds"] = std::chrono::duration<double>(*process.ended - *process.started).count();
+  json["ended_by_hrun"] = process.ended_by_hrun;
+  return json;
+}
+
+OrderedJson json_of(const RankSummary& rank) {
+  OrderedJson json{{"rank", rank.rank}, {"host", rank.host}};
+  json.update(json_of(static_cast<const ProcessSummary&>(rank)));
   json["lines"] = {{"stdout", rank.output_lines}, {"stderr", rank.error_lines}};
   json["first_cause"] = rank.first_cause;
-  json["ended_by_hrun"] = rank.ended_by_hrun;
   json["lost"] = rank.lost;
   json["last_words"] = rank.last_words;
   json["reason"] = rank.reason.empty() ? OrderedJson(nullptr) : OrderedJson(rank.reason);
   json["where"] = rank.where.empty() ? OrderedJson(nullptr) : OrderedJson(rank.where);
+  json["earlier"] = OrderedJson::array();
+  for (const auto& process : rank.earlier) json["earlier"].push_back(json_of(process));
   return json;
 }
 
 }  // namespace
+
+void RankSummary::begin(int process) {
+  if (pid != 0) earlier.push_back(*this);
+  static_cast<ProcessSummary&>(*this) = {};
+  pid = process;
+  started = std::chrono::system_clock::now();
+}
+
+void RankSummary::end(const Ending& how, std::chrono::system_clock::duration ago, bool told) {
+  ending = how;
+  ended = std::chrono::system_clock::now() - ago;
+  ended_by_hrun = told;
+}
 
 std::string to_json(const JobSummary& summary) {
   OrderedJson json{{"command", summary.command},

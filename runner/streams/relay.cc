@@ -40,9 +40,9 @@ Relay::Relay(const Options& options) : options_(options) {
   if (!options.output_directory.empty()) make_directory(options.output_directory);
 }
 
-void Relay::add(OutputSource& output, OutputSource& errors, bool converses) {
-  Stream& first = open(*targets_.front(), output, "stdout");
-  Stream& second = open(*targets_.back(), errors, "stderr");
+void Relay::add(std::shared_ptr<OutputSource> output, std::shared_ptr<OutputSource> errors, bool converses) {
+  Stream& first = open(*targets_.front(), std::move(output), "stdout");
+  Stream& second = open(*targets_.back(), std::move(errors), "stderr");
   if (!converses) return;
   Conversation& conversation = *conversations_.emplace_back(std::make_unique<Conversation>());
   conversation.output = &first;
@@ -51,12 +51,18 @@ void Relay::add(OutputSource& output, OutputSource& errors, bool converses) {
   if (first.target == second.target) second.conversation = &conversation;
 }
 
-Relay::Stream& Relay::open(Target& target, OutputSource& source, const char* name) {
+void Relay::replace(int rank, std::shared_ptr<OutputSource> output, std::shared_ptr<OutputSource> errors) {
+  const auto index = static_cast<std::size_t>(rank) * 2;
+  for (Stream* stream : {streams_[index].get(), streams_[index + 1].get()}) {
+    stream->source.add(std::move(stream == streams_[index].get() ? output : errors));
+    if (std::exchange(stream->done, false)) stream->source.move_on();
+  }
+}
+
+Relay::Stream& Relay::open(Target& target, std::shared_ptr<OutputSource> source, const char* name) {
   const auto number = static_cast<int>(streams_.size());
-  Stream& stream = *streams_.emplace_back(std::make_unique<Stream>());
-  stream.number = number;
-  stream.target = &target;
-  stream.source = &source;
+  Stream& stream =
+      *streams_.emplace_back(std::make_unique<Stream>(number, &target, SourceQueue(std::move(source))));
   const std::string& directory = options_.output_directory;
   if (!directory.empty()) stream.file = RankFile(fmt::format("{}/rank.{}", directory, number / 2), name);
   return stream;
@@ -201,15 +207,14 @@ void Relay::finish(Stream& stream) {
     if (line.end == "\r") stream.tail.add(line.text);  // nothing overwrites it any more
   });
   add(*stream.target, stream.target->painter.finish(stream.number));
-  stream.done = true;
+  stream.done = !stream.source.move_on();
 }
 
 void Relay::ranks_have_ended() {
   if (std::exchange(ranks_have_ended_, true)) return;
   for (const auto& stream : streams_) {
-    if (stream->done) continue;
-    stream->source->expect_no_more();
-    if (stream->source->ended()) finish(*stream);
+    stream->source.expect_no_more();
+    while (!stream->done && stream->source->ended()) finish(*stream);
   }
 }
 

@@ -26,10 +26,13 @@ class Relay {
  public:
   explicit Relay(const Options& options);
 
-  /// Passes on the output of the next rank from here on; borrows the sources. `converses`: what the rank
-  /// writes without an end of line may be a question to the user, and is shown, without a label, before that
-  /// end. Throws Error(unavailable) if its files cannot be written.
-  void add(OutputSource& output, OutputSource& errors, bool converses = false);
+  /// Passes on the output of the next rank from here on. `converses`: what the rank writes without an end of
+  /// line may be a question to the user, and is shown, without a label, before that end. Throws
+  /// Error(unavailable) if its files cannot be written.
+  void add(std::shared_ptr<OutputSource> output, std::shared_ptr<OutputSource> errors,
+           bool converses = false);
+  /// Another process writes as this rank from here on. The output of the former one comes before that.
+  void replace(int rank, std::shared_ptr<OutputSource> output, std::shared_ptr<OutputSource> errors);
   /// A text of a rank for its stderr that came by another way, all its lines at once; into its file and among
   /// its last lines also where it is not to be shown.
   void add_errors(int rank, std::string_view text, bool shown);
@@ -84,10 +87,12 @@ class Relay {
   };
   /// One output of one rank.
   struct Stream {
+    Stream(int number_of_it, Target* where, SourceQueue from)
+        : number(number_of_it), target(where), source(std::move(from)) {}
     int number;  ///< see Painter
     Target* target;
-    OutputSource* source;
-    bool done = false;  ///< its end has been passed on
+    SourceQueue source;
+    bool done = false;  ///< the end of all that were there has been passed on
     LineSplitter lines;
     Conversation* conversation = nullptr;    ///< of its rank and the user, if there may be one
     bool begun = false;                      ///< some of its line is shown, which is part of that
@@ -96,7 +101,7 @@ class Relay {
     Tail tail;
   };
 
-  Stream& open(Target& target, OutputSource& source, const char* name);
+  Stream& open(Target& target, std::shared_ptr<OutputSource> source, const char* name);
   bool read(Stream& stream);
   void feed(Stream& stream, std::string_view bytes);
   void converse(Stream& stream, std::string_view bytes);

@@ -4,10 +4,13 @@
 #include "core/base/socket_io.h"
 
 #include <cstddef>
+#include <deque>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace hora::hrun {
 
@@ -43,6 +46,32 @@ class PipeSource final : public OutputSource {
   Descriptor pipe_;
   bool ends_at_pause_ = false;  // it is a terminal, which does not say how much it holds
   std::size_t left_ = std::numeric_limits<std::size_t>::max();  // bytes until its end, once that is known
+};
+
+/// The outputs of the processes of a rank, which come one after the other.
+class SourceQueue {
+ public:
+  explicit SourceQueue(std::shared_ptr<OutputSource> first) { add(std::move(first)); }
+
+  /// The one that is read now.
+  OutputSource* operator->() const { return sources_.front().get(); }
+  /// Another process writes from here on. Nobody waits for those who hold a former one's output open.
+  void add(std::shared_ptr<OutputSource> source) {
+    expect_no_more();
+    sources_.push_back(std::move(source));
+  }
+  /// Goes on to the next one. Returns whether there is one.
+  bool move_on() {
+    if (sources_.size() == 1) return false;
+    sources_.pop_front();
+    return true;
+  }
+  void expect_no_more() {
+    for (const auto& source : sources_) source->expect_no_more();
+  }
+
+ private:
+  std::deque<std::shared_ptr<OutputSource>> sources_;  // never empty
 };
 
 /// The bytes that have come from another machine, and were not read yet.

@@ -45,15 +45,15 @@ void StandardInput::go_into(HostPlan& plan, bool here) {
 
 void StandardInput::add(HostRanks& ranks, int first, int count) {
   if (inherited_) return;
-  int reading = 0;
-  for (int rank = first; rank < first + count; ++rank) reading += reads(rank) ? 1 : 0;
-  if (reading == 0) return;
-  hosts_.push_back(&ranks);
-  reading_ += reading;
+  const std::size_t before = reading_.size();
+  for (int rank = first; rank < first + count; ++rank) {
+    if (reads(rank)) reading_.insert(rank);
+  }
+  if (reading_.size() > before) hosts_.push_back(&ranks);
 }
 
 void StandardInput::ended(int rank) {
-  if (reading_ > 0 && reads(rank) && --reading_ == 0) end();
+  if (reading_.erase(rank) > 0 && reading_.empty()) end();
 }
 
 void StandardInput::end() {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,7 +64,7 @@ class StandardInput {
   const bool shown_;                      // standard output is a terminal
   bool inherited_ = false;                // the rank reads by itself
   std::vector<HostRanks*> hosts_;         // where ranks read, until they have ended
-  int reading_ = 0;                       // ranks
+  std::set<int> reading_;                 // ranks
   bool in_foreground_ = true;
   TimePoint next_ = TimePoint::max();
 };

@@ -11,7 +11,9 @@ from ranks import HRUN
 def test_a_host_that_another_one_cannot_reach_is_left_out(own_hosts: Cluster, tmp_path: pathlib.Path):
     """hrun reaches both, so no process dies. The host whose ranks come later goes."""
     worker = [BUILD / "test/elastic_worker", "3000", "0.1", "1000", tmp_path]
-    started = own_hosts["a"].start(HRUN, "-np", "4", "--min-np", "2", "-H", "b:2,c:2", *worker)
+    started = own_hosts["a"].start(
+        HRUN, "-np", "4", "--min-np", "2", "--max-replacements", "0", "-H", "b:2,c:2", *worker
+    )
     assert started.stdout is not None
     assert all(" trains " in started.stdout.readline() for _ in range(4))
     own_hosts["b"].isolate()

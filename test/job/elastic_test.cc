@@ -46,7 +46,8 @@ class ElasticJob {
   }
   std::vector<std::string> command(int ranks, int least, int steps,
                                    const std::vector<std::string>& options) const {
-    std::vector<std::string> words{"-np", std::to_string(ranks), "--min-np", std::to_string(least)};
+    std::vector<std::string> words{
+        "-np", std::to_string(ranks), "--min-np", std::to_string(least), "--max-replacements", "0"};
     words.insert(words.end(), options.begin(), options.end());
     for (const auto& word : {std::string(HORA_ELASTIC_WORKER), std::to_string(steps), std::string("1"),
                              std::string("500"), folder_.string()})

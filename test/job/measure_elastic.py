@@ -28,7 +28,16 @@ def measure(build: pathlib.Path, ranks: int, mebibytes: float, victim: int) -> t
     """Milliseconds: how long the training stood still, and a normal step."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        command = [build / "bin" / "hrun", "--min-np", 1, "-np", ranks, build / "test" / "elastic_worker"]
+        command = [
+            build / "bin" / "hrun",
+            "--min-np",
+            1,
+            "--max-replacements",
+            0,
+            "-np",
+            ranks,
+            build / "test" / "elastic_worker",
+        ]
         command += [STEPS, mebibytes, COMPUTE_MICROSECONDS, folder]
         job = subprocess.Popen(
             [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE

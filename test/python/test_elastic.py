@@ -120,7 +120,19 @@ print("trained", state.epoch)
 
 @pytest.mark.parametrize("lost", [0, 2])
 def test_training_goes_on_without_a_rank_that_is_killed(lost: int):
-    result = hrun("-np", "3", "--min-np", "2", *ready_python(), "-c", SURVIVE, str(lost), seconds=60)
+    result = hrun(
+        "-np",
+        "3",
+        "--min-np",
+        "2",
+        "--max-replacements",
+        "0",
+        *ready_python(),
+        "-c",
+        SURVIVE,
+        str(lost),
+        seconds=60,
+    )
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("trained 4") == 2
     assert f"rank {lost} (pid " in result.stderr
@@ -139,7 +151,9 @@ if hvd.rank() == 1:
 while True:
     hvd.allreduce(torch.ones(1))
 """
-    result = hrun("-np", "2", "--min-np", "1", *ready_python(), "-c", program, seconds=60)
+    result = hrun(
+        "-np", "2", "--min-np", "1", "--max-replacements", "0", *ready_python(), "-c", program, seconds=60
+    )
     assert result.returncode != 0
     assert "HoraRanksChangedError: " in result.stderr
     assert "; hora.elastic.run goes on with the other ranks" in result.stderr
@@ -147,7 +161,9 @@ while True:
 
 @pytest.mark.parametrize("how", ["mismatch", "own"])
 def test_an_elastic_job_goes_on_with_all_ranks_after_an_error_that_all_meet(how: str):
-    result = hrun("-np", "3", "--min-np", "2", *ready_python(), "-c", TRAIN, how, seconds=60)
+    result = hrun(
+        "-np", "3", "--min-np", "2", "--max-replacements", "0", *ready_python(), "-c", TRAIN, how, seconds=60
+    )
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("trained") == 3
 

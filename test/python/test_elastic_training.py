@@ -6,6 +6,7 @@ import collections
 import json
 import pathlib
 import subprocess
+import textwrap
 
 import pytest
 from hora.torch.elastic import shares
@@ -16,12 +17,13 @@ from ready_ranks import ready_python, run_ready
 SAMPLES = 150  # in 3 epochs of 5 steps, of which the last has 22 samples
 STEPS = 15
 
-# Arguments: the kind of data, the ranks to be killed as "RANK:STEPS:PLACE", and the folder of the audit.
+# Arguments: the kind of data, the ranks to be killed as "RANK:STEPS:PLACE", the folder of the audit, and after
+# how many steps the ranks wait until a process is there that wants to join.
 TRAIN = """
-import os, signal, sys, torch, hora.torch as hvd
-kind, deaths, folder = sys.argv[1:]
+import os, signal, sys, torch, hora, hora.torch as hvd
+kind, deaths, folder, *waits = sys.argv[1:]
 hvd.init()
-started_as = hvd.rank()
+started_as = int(os.environ["HORA_RANK"])
 torch.manual_seed(7 + started_as)  # the model of rank 0 counts
 
 class Buffers(torch.nn.Module):
@@ -77,6 +79,9 @@ for epoch in training.epochs(3):
         die("backward")
         if training.step():
             optimizer.param_groups[0]["weight_decay"] = 0.001 * training.progress.steps
+            if str(training.progress.steps) in waits:
+                while hvd.size() < 4 and not hora._job.runtime().change_is_due:
+                    training.retry(lambda: None)
         die("step")
     total = training.retry(lambda: hvd.allreduce(model[0].weight.detach().sum(), name="total"))
     die("epoch")
@@ -128,11 +133,114 @@ def check_audit(folder: pathlib.Path) -> None:
 )
 def test_training_ends_as_if_no_rank_had_been_lost(kind: str, deaths: str, lost: int, tmp_path: pathlib.Path):
     alone = hrun("-np", "1", *ready_python(), "-c", TRAIN, kind, "", "")
-    words = ("-np", "4", "--min-np", "1", *ready_python(), "-c", TRAIN, kind, deaths, str(tmp_path))
+    words = (
+        "-np",
+        "4",
+        "--min-np",
+        "1",
+        "--max-replacements",
+        "0",
+        *ready_python(),
+        "-c",
+        TRAIN,
+        kind,
+        deaths,
+        str(tmp_path),
+    )
     survivors = hrun(*words)
     assert survivors.stderr.count("was killed by signal 9 (Killed); the job goes on") == lost
     assert results(survivors, 4 - lost) == pytest.approx(results(alone, 1), rel=1e-9)
     check_audit(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "deaths", "waits"),
+    [
+        ("data set", "0:0:forward,2:6:backward", ["1", "9"]),
+        ("loader", "3:5:epoch,0:12:forward", ["6", "14"]),
+        pytest.param("stream", "1:0:backward,0:5:epoch", ["2", "7"], marks=pytest.mark.long),
+    ],
+)
+def test_processes_that_replace_lost_ones_change_no_result(
+    kind: str, deaths: str, waits: list[str], tmp_path: pathlib.Path
+):
+    alone = hrun("-np", "1", *ready_python(), "-c", TRAIN, kind, "", "")
+    words = ("-np", "4", "--min-np", "1", *ready_python(), "-c", TRAIN, kind, deaths, str(tmp_path), *waits)
+    replaced = hrun(*words)
+    assert replaced.stderr.count("was killed by signal 9 (Killed)") == deaths.count(":") // 2
+    assert replaced.stderr.count(" has joined; the job goes on with 4 of 4 ranks") == 2
+    assert results(replaced, 4) == pytest.approx(results(alone, 1), rel=1e-9)
+    check_audit(tmp_path)
+
+
+def test_a_process_that_would_train_something_else_does_not_join():
+    program = """
+        import os, torch, hora, hora.torch as hvd
+        hvd.init()
+        late = "HORA_JOINS_LATE" in os.environ
+        model = torch.nn.Linear(4, 2 if late else 1)
+        data = torch.utils.data.TensorDataset(torch.ones(64, 4))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        training = hvd.elastic.Training(model, optimizer, data, batch=8 if late else 16, microbatch=4)
+        for epoch in training.epochs(2):
+            for x, in training.batches():
+                if hvd.rank() == 1 and training.progress.steps == 1 and hvd.size() == 3:
+                    os._exit(3)
+                training.backward(model(x).square().mean())
+                if training.step() and training.progress.steps == 3:
+                    job = hora._job.runtime()
+                    while job.generation < 4 and not job.change_is_due:  # in 3 it joins, in 4 it has left
+                        training.retry(lambda: None)
+        print("done", training.progress.steps)
+    """
+    finished = hrun("-np", "3", "--min-np", "2", *ready_python(), "-c", textwrap.dedent(program))
+    assert finished.returncode == 0, finished.stderr
+    assert sorted(finished.stdout.splitlines()) == ["[0] done 8", "[2] done 8"]
+    assert (
+        "HoraInternalError: this process cannot join the job, which trains something else:" in finished.stderr
+    )
+    for difference in ("batch: 8 here, 16 on the others", "model.weight: float32[2,4] here, float32[1,4] on"):
+        assert difference in finished.stderr
+    assert "hrun: rank 1 fails again and again: its next process is started in 10 s" in finished.stderr
+
+
+def test_a_program_that_goes_on_from_a_checkpoint_may_be_started_while_the_job_runs(tmp_path: pathlib.Path):
+    program = f"""
+        import os, signal, torch, hora, hora.torch as hvd
+        hvd.init()
+        device = hvd.local_rank()
+        hvd.barrier()
+        model = torch.nn.Linear(4, 1)
+        hvd.broadcast_parameters(model.state_dict(), 0)
+        some = hvd.add_process_set([0, 2])
+        data = torch.utils.data.TensorDataset(torch.ones(64, 4))
+        training = hvd.elastic.Training(model, torch.optim.SGD(model.parameters(), lr=0.1), data, batch=16, microbatch=4)
+        path = {str(tmp_path / "checkpoint")!r}
+        if os.path.exists(path):
+            training.load_state_dict(torch.load(path))
+        seen = training.retry(lambda: hvd.size())
+        for epoch in training.epochs(3):
+            for x, in training.batches():
+                if device == 1 and training.progress.steps == 6 and hvd.size() == 3:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                training.backward(model(x).square().mean())
+                if training.step() and training.progress.steps == 7:
+                    while hvd.size() < 3 and not hora._job.runtime().change_is_due:
+                        training.retry(lambda: None)
+            if hvd.rank() == 0:
+                torch.save(training.state_dict(), path + ".new")
+                os.replace(path + ".new", path)
+            training.retry(lambda: hvd.allreduce(torch.ones(1), process_set=some) if some.included() else None)
+        hvd.check_replicas(model)
+        print("done", training.progress.steps, hvd.rank(), hvd.size(), device, some.ranks, seen)
+    """
+    finished = hrun("-np", "3", "--min-np", "2", *ready_python(), "-c", textwrap.dedent(program))
+    assert finished.returncode == 0, finished.stderr
+    assert sorted(finished.stdout.splitlines()) == [
+        "[0] done 12 0 3 0 [0, 2] 3",
+        "[1] done 12 1 3 1 [0, 2] 1",
+        "[2] done 12 2 3 2 [0, 2] 3",
+    ]
 
 
 def test_the_program_of_the_page_learns_to_its_end(tmp_path: pathlib.Path):
@@ -140,13 +248,13 @@ def test_the_program_of_the_page_learns_to_its_end(tmp_path: pathlib.Path):
     program = (
         page.partition("```python\n")[2].partition("```")[0].replace("model.pt", str(tmp_path / "model.pt"))
     )
-    finished = hrun("-np", "2", "--min-np", "1", *ready_python(), "-c", program)
+    finished = hrun("-np", "2", "--min-np", "1", "--max-replacements", "0", *ready_python(), "-c", program)
     assert finished.returncode == 0, finished.stderr
     assert (tmp_path / "model.pt").exists()
 
 
 COPIES = """
-import os, signal, sys, torch, hora.torch as hvd
+import os, signal, sys, torch, hora, hora.torch as hvd
 kind, deaths = sys.argv[1:]
 hvd.init()
 started_as = hvd.rank()
@@ -199,7 +307,7 @@ print("result", training.progress.steps, sum(map(sum, shares)) if not deaths els
 
 @pytest.mark.parametrize("kind", ["several optimizers", "LBFGS", "Adasum", "process set"])
 def test_a_step_of_the_programs_own_is_taken_back_when_a_rank_is_lost(kind: str):
-    words = ("-np", "3", "--min-np", "1", *ready_python(), "-c", COPIES, kind)
+    words = ("-np", "3", "--min-np", "1", "--max-replacements", "0", *ready_python(), "-c", COPIES, kind)
     assert results(hrun(*words, ""), 3) == [6, 100]
     survivors = hrun(*words, "2:2,0:4")
     assert results(survivors, 1)[0] >= 6
@@ -337,7 +445,7 @@ model = torch.nn.Linear(1, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 hvd.elastic.Training(model, optimizer, torch.ones(24 + hvd.rank(), 1), batch=12, microbatch=4)
 """
-    finished = hrun("-np", "2", "--min-np", "1", *ready_python(), "-c", program)
+    finished = hrun("-np", "2", "--min-np", "1", "--max-replacements", "0", *ready_python(), "-c", program)
     assert "the arguments of Training" in finished.stderr and "24 samples, shuffled" in finished.stderr
     assert finished.returncode != 0
 
@@ -390,7 +498,7 @@ for epoch in training.epochs(1):
         training.step()
 print("result", training.progress.steps, hvd.size())
 """
-    finished = hrun("-np", "3", "--min-np", "1", *ready_python(), "-c", program)
+    finished = hrun("-np", "3", "--min-np", "1", "--max-replacements", "0", *ready_python(), "-c", program)
     assert results(finished, 2) == [8, 2]
     assert "MemoryError: out of memory" in finished.stderr
 
@@ -502,7 +610,7 @@ if two.included():
     assert hvd.allreduce(torch.full((1,), float(first)), op=hvd.Sum, process_set=two).item() == 1 + 3
 print("result", 1)
 """
-    finished = hrun("-np", "4", "--min-np", "1", *ready_python(), "-c", program)
+    finished = hrun("-np", "4", "--min-np", "1", "--max-replacements", "0", *ready_python(), "-c", program)
     assert results(finished, 3) == [1]
 
 
@@ -536,5 +644,5 @@ for epoch in training.epochs(1):
         training.step()
 print("result", training.progress.steps, *even.ranks, *odd.ranks)
 """
-    finished = hrun("-np", "4", "--min-np", "1", *ready_python(), "-c", program)
+    finished = hrun("-np", "4", "--min-np", "1", "--max-replacements", "0", *ready_python(), "-c", program)
     assert results(finished, 2) == [8, 1, 0]

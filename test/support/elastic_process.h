@@ -84,6 +84,7 @@ class ElasticProcess {
 
  private:
   bool try_step() {
+    if (job_.change_is_due()) static_cast<void>(job_.next_generation());
     share_state();
     try {
       bring(made_ + 1).wait();

@@ -48,7 +48,9 @@ struct Config {
   /// who is a member (core/elastic); none: the ranks of the job never change.
   std::optional<int> member_fd;
   std::uint64_t member_id = 0;  ///< HORA_MEMBER_ID: of this process, by which hrun knows it there
-  Secret secret{};              ///< read once from the pipe named by HORA_SECRET_FD
+  /// HORA_JOINS_LATE: the job runs already, and this process joins it by Runtime::next_generation.
+  bool joins_late = false;
+  Secret secret{};  ///< read once from the pipe named by HORA_SECRET_FD
   /// HORA_SECRET_FILE: where hrun gives no secret, a file of at least 32 random bytes, for its owner alone,
   /// that all hosts can read; the secrets of different jobs are derived from it.
   std::string secret_file;

@@ -310,7 +310,8 @@ class Runtime {
   /// Whether the ranks of this job may change.
   [[nodiscard]] bool is_elastic() const;
   /// The number of the present generation: 0 in a job that is not elastic, else from 1 on. Rank, size, and
-  /// their local and cross values are those in this generation.
+  /// their local and cross values are those in this generation. A process that hrun has started while the job
+  /// runs is alone in a generation 0, and joins the others by `next_generation`.
   [[nodiscard]] std::uint64_t generation() const;
   /// The first rank that has the state of the training, if there are ranks in this generation that do not
   /// have it: they are to get it from there. -1: all ranks have it. A rank has it once it has called
@@ -320,9 +321,12 @@ class Runtime {
   /// and each makes it (the optimizer's step, and the position in the data). A rank calls it when it holds
   /// all reduced gradients of the step. True: the step counts. False: it does not count on any rank, and is
   /// to be made again, with the ranks of a new generation. This rank may be in a new generation when this
-  /// returns, also with true: if a rank was lost, or others join or leave. One thread at a time. Throws as
-  /// `submit` and Handle::wait, but for Error(generation_ended), and as `next_generation`.
+  /// returns, also with true, if a rank was lost. One thread at a time. Throws as `submit` and Handle::wait,
+  /// but for Error(generation_ended), and as `next_generation`.
   bool commit();
+  /// Whether processes wait to join the job, or ranks are to leave it, as all ranks have heard with the last
+  /// `commit`. Then they all call `next_generation` before the next step. Until then nothing changes.
+  [[nodiscard]] bool change_is_due() const;
   /// Leaves the present generation, and joins the next one as soon as there are enough ranks. Returns the
   /// number of steps that count. One thread at a time, and not one that runs the engine. Throws
   /// Error(invalid_argument) if the job is not elastic, and Error(aborted) or (unavailable) if this process

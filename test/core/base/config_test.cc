@@ -75,7 +75,8 @@ TEST(Config, ReadsEveryKnob) {
                                  {"HORA_NEWS_FD", "9"},
                                  {"HORA_QUESTION_FD", "10"},
                                  {"HORA_MEMBER_FD", "11"},
-                                 {"HORA_MEMBER_ID", "4"}});
+                                 {"HORA_MEMBER_ID", "4"},
+                                 {"HORA_JOINS_LATE", "1"}});
   const Config config = Config::from_environment();
   EXPECT_EQ(config.fusion_threshold, 1000u);
   EXPECT_TRUE(config.autotune);

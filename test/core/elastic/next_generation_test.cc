@@ -62,6 +62,12 @@ TEST(NextGeneration, LosesTheStateWithTheLastThatHasIt) {
   EXPECT_FALSE(anew.state_is_lost) << "no step was made";
   EXPECT_EQ(anew.record.committed, 0u);
   EXPECT_TRUE(anew.record.members.front().has_state);
+  end.candidates = {{10, 0, 0}};
+  end.reports.erase(end.reports.begin());  // its process is replaced before the first step
+  const auto members = choose_next(end).record.members;
+  EXPECT_EQ(members.front().id, 10U);
+  EXPECT_FALSE(members.front().has_state) << "it has not heard of the parameters";
+  EXPECT_TRUE(members.at(1).has_state);
   end.reports.clear();
   EXPECT_FALSE(choose_next(end).state_is_lost);
   end.made_steps = true;

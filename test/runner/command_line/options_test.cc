@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/command_line/options.h"
 
+#include "test/runner/command_line/parsed.h"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -12,28 +14,6 @@
 
 namespace hora::hrun {
 namespace {
-
-Options accepted(const std::vector<std::string>& words) {
-  const Parsed parsed = parse_options(words);
-  EXPECT_TRUE(parsed.options) << (parsed.answer ? parsed.answer->text : "");
-  return parsed.options.value_or(Options{});
-}
-
-/// The whole text of a refusal; its exit code is 2.
-std::string whole_refusal(const std::vector<std::string>& words) {
-  const Parsed parsed = parse_options(words);
-  EXPECT_TRUE(parsed.answer);
-  if (!parsed.answer) return "";
-  EXPECT_EQ(parsed.answer->exit_code, 2);
-  return parsed.answer->text;
-}
-
-/// Its last line, without the hint that ends it where the words were wrong.
-std::string refusal(const std::vector<std::string>& words) {
-  const std::string text = whole_refusal(words);
-  const std::string line = text.substr(std::min(text.rfind("hrun: "), text.size()));
-  return line.substr(0, std::min(line.rfind("; hrun --help says more\n"), line.size() - 1));
-}
 
 TEST(ParseOptions, ShowsTheUsageLineForWordsOfAnotherFormOnly) {
   const std::vector<std::vector<std::string>> of_another_form = {
@@ -231,46 +211,6 @@ TEST(ParseOptions, TranslatesHorovodsFlags) {
       accepted({"-np", "1", "--config-file", file.name(), "true"}).notes,
       std::vector<std::string>{"of what Horovod knows, this means nothing here: --cycle-time-ms (there is "
                                "no cycle to wait for)"});
-}
-
-TEST(ParseOptions, SaysWhyElasticFlagsOfHorovodAreNotServed) {
-  for (const char* flag : {"--max-np", "--max-num-proc", "--slots-per-host", "--reset-limit",
-                           "--blacklist-cooldown-range", "--host-discovery-script"}) {
-    const std::string expected = std::string("hrun: ") + flag +
-                                 ": no rank is added or replaced while a job runs in this version, so this "
-                                 "flag of Horovod's cannot be served; leave it out";
-    EXPECT_EQ(refusal({"-np", "1", flag, "2", "true"}), expected);
-    EXPECT_EQ(refusal({"--horovod", "-np", "1", std::string(flag) + "=2", "true"}), expected);
-  }
-}
-
-TEST(ParseOptions, MakeAnElasticJobOfALeastNumberOfRanks) {
-  EXPECT_EQ(accepted({"-np", "2", "true"}).min_ranks, std::nullopt);
-  const Options options = accepted({"-np", "4", "--min-np", "2", "--elastic-timeout", "1.5", "true"});
-  EXPECT_EQ(options.min_ranks, 2);
-  EXPECT_EQ(options.elastic_timeout, std::chrono::milliseconds(1500));
-  EXPECT_EQ(accepted({"-np", "2", "--min-num-proc=2", "true"}).min_ranks, 2);
-  EXPECT_EQ(accepted({"-np", "2", "--min-np", "1", "true"}).elastic_timeout, std::chrono::seconds(600));
-  EXPECT_EQ(accepted({"--preflight", "-H", "localhost:3", "--min-np", "3"}).min_ranks, std::nullopt);
-}
-
-TEST(ParseOptions, RefuseElasticJobsThatCannotBe) {
-  EXPECT_EQ(refusal({"-np", "2", "--min-np", "3", "true"}),
-            "hrun: --min-np 3: the job has 2 ranks (-np); choose at most as many");
-  EXPECT_EQ(refusal({"-np", "2", "--min-np", "0", "true"}),
-            "hrun: --min-np: must be a number of ranks from 1 to 65536, not '0'");
-  EXPECT_EQ(refusal({"-np", "2", "--elastic-timeout", "3", "true"}),
-            "hrun: --elastic-timeout needs --min-np N");
-  for (const std::vector<std::string>& way : {std::vector<std::string>{"--mpi"}, {"--launcher", "mpi"}}) {
-    std::vector<std::string> words{"-np", "2", "--min-np", "1"};
-    words.insert(words.end(), way.begin(), way.end());
-    words.emplace_back("true");
-    EXPECT_EQ(refusal(words),
-              "hrun: --min-np: elastic jobs need hrun to start the ranks: --launcher ssh or slurm");
-  }
-  EXPECT_EQ(refusal({"-np", "2", "--min-np", "1", "-x", "HORA_CPU_OPERATIONS=mpi", "true"}),
-            "hrun: --min-np: MPI ends all ranks when one is lost, so an elastic job cannot use it: set "
-            "HORA_CPU_OPERATIONS to auto, or leave --min-np out");
 }
 
 TEST(ParseOptions, MakesAJobOfAPreflight) {

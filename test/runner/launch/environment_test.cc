@@ -35,9 +35,10 @@ TEST(RankEnvironment, TellsARankOfAnElasticJobWhichMemberItIs) {
   RankFacts facts;
   facts.placement = {1, 3, 1, 3, 0, 1, 0};
   facts.member_fd = 9;
+  facts.member = 7;
   const auto settings = rank_environment({}, "", facts);
   EXPECT_THAT(settings, Contains("HORA_MEMBER_FD=9"));
-  EXPECT_THAT(settings, Contains("HORA_MEMBER_ID=2"));
+  EXPECT_THAT(settings, Contains("HORA_MEMBER_ID=7"));
   EXPECT_THAT(settings, Each(Not(StartsWith("HORA_NEWS_FD="))));
   facts.member_fd = -1;
   EXPECT_THAT(rank_environment({}, "", facts), Each(Not(StartsWith("HORA_MEMBER_"))));

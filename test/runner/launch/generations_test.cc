@@ -34,8 +34,9 @@ const Ending kBad{3, "exited with code 3", 0};
 /// An elastic job: members that do at once as they are told, and keep what they hear.
 class ElasticRanks {
  public:
-  explicit ElasticRanks(int least = 1, const std::vector<HostSlots>& hosts = {{"a", 2}, {"b", 2}})
-      : generations_(place(hosts, kRanks, false), policy(least),
+  explicit ElasticRanks(int least = 1, const std::vector<HostSlots>& hosts = {{"a", 2}, {"b", 2}},
+                        const ReplacementPolicy& replacement = {}, std::optional<std::uint64_t> limit = {})
+      : generations_(place(hosts, kRanks, false), {policy(least), replacement, limit},
                      {[](int rank) { return fmt::format("(pid {})", 100 + rank); },
                       [](int host, int port) { return fmt::format("host{}:{}", host, port); },
                       [this] {
@@ -81,9 +82,9 @@ class ElasticRanks {
     settle();
   }
   /// A rank ends; whether the job goes on without it.
-  bool end(int rank, const Ending& ending = kKilled) {
+  bool end(int rank, const Ending& ending = kKilled, bool common = false) {
     members_.erase(rank);
-    const auto orders = generations_.ended(rank, ending, now_, now_);
+    const auto orders = generations_.ended(rank, ending, common, now_, now_);
     take(orders);
     settle();
     return orders.goes_on;
@@ -138,6 +139,7 @@ class ElasticRanks {
   std::vector<std::string> lines;
   std::vector<std::string> details;
   std::vector<int> kills;
+  std::vector<int> starts;
   std::vector<GenerationOrders::End> ends;
   int formed = 0;
 
@@ -156,6 +158,10 @@ class ElasticRanks {
     lines.insert(lines.end(), orders.lines.begin(), orders.lines.end());
     details.insert(details.end(), orders.details.begin(), orders.details.end());
     kills.insert(kills.end(), orders.kills.begin(), orders.kills.end());
+    for (const auto& [rank, member] : orders.starts) {
+      starts.push_back(rank);
+      EXPECT_TRUE(members_.emplace(rank, Member(member)).second) << "rank " << rank << " has a process";
+    }
     if (orders.end) ends.push_back(*orders.end);
     formed += orders.formed ? 1 : 0;
   }
@@ -443,6 +449,106 @@ TEST(Generations, TakeAJoinOnce) {
   job.join(1);
   EXPECT_EQ(job.formed, 2);
   EXPECT_THAT(job.heard(1, Said::record), SizeIs(2));
+}
+
+/// Rules by which a rank rests for 10 s after its second failure.
+ReplacementPolicy replacing(int most = 100) { return {.most = most}; }
+
+TEST(Generations, ReplaceARankThatDies) {
+  ElasticRanks ranks(1, {{"a", 4}}, replacing());
+  ranks.all_join();
+  EXPECT_TRUE(ranks.end(2));
+  EXPECT_THAT(ranks.starts, ElementsAre(2));
+  EXPECT_EQ(ranks.losses(), "1 of 4 ranks was lost: rank 2 after 0.0 s (generation 1)");
+  ranks.pass(milliseconds(2000));
+  ranks.join(2);
+  EXPECT_THAT(ranks.heard(0, Said::plan_change), SizeIs(1));
+  ranks.change_is_due(0);
+  EXPECT_EQ(ranks.phase(2), Member::Phase::running);
+  EXPECT_THAT(ranks.lines,
+              ElementsAre("rank 2 (pid 102) was killed by signal 9 (Killed); the job goes on with 3 of 4 "
+                          "ranks (generation 2)",
+                          "rank 2 (pid 102) has joined; the job goes on with 4 of 4 ranks (generation 3)"));
+  EXPECT_THAT(ranks.generations().lost().ranks(), IsEmpty());
+  EXPECT_EQ(ranks.losses(), "1 process was lost, and 1 replaced: rank 2 after 0.0 s (generation 1)");
+  EXPECT_TRUE(ranks.end(2)) << "the one that has replaced it";
+  EXPECT_EQ(ranks.losses(),
+            "2 processes were lost, and 1 replaced: rank 2 after 0.0 s (generation 1), rank 2 after 2.0 s "
+            "(generation 3)");
+}
+
+TEST(Generations, LetARankRestThatFailsAgainAndAgain) {
+  ElasticRanks ranks(1, {{"a", 4}}, replacing());
+  ranks.all_join();
+  ranks.end(2);
+  EXPECT_TRUE(ranks.end(2, kBad)) << "before it has joined";
+  EXPECT_THAT(ranks.starts, ElementsAre(2));
+  EXPECT_EQ(ranks.lines.at(1), "rank 2 (pid 102) exited with code 3 before it has joined the job");
+  EXPECT_EQ(ranks.lines.at(2), "rank 2 fails again and again: its next process is started in 10 s");
+  ranks.pass(milliseconds(9900));
+  EXPECT_THAT(ranks.starts, SizeIs(1));
+  ranks.pass(milliseconds(200));
+  EXPECT_THAT(ranks.starts, ElementsAre(2, 2));
+}
+
+TEST(Generations, ReplaceNobodyBeforeTheFirstGenerationAndAfterTheTraining) {
+  ElasticRanks early(1, {{"a", 4}}, replacing());
+  early.join(0);
+  EXPECT_FALSE(early.end(3, kBad));
+  EXPECT_THAT(early.starts, IsEmpty());
+
+  ElasticRanks late(1, {{"a", 4}}, replacing());
+  late.all_join();
+  late.end(3);
+  EXPECT_THAT(late.starts, ElementsAre(3));
+  late.finish(0);
+  EXPECT_THAT(late.kills, ElementsAre(3)) << "it has not joined, and is of no use any more";
+  EXPECT_TRUE(late.end(3));
+  EXPECT_TRUE(late.end(2)) << "after it has made the last step, or before: the job does not need it";
+  EXPECT_THAT(late.starts, SizeIs(1));
+  EXPECT_THAT(late.lines, testing::Each(testing::Not(HasSubstr("before it has joined"))));
+}
+
+TEST(Generations, ReplaceNoMoreProcessesThanTheUserWants) {
+  ElasticRanks ranks(1, {{"a", 4}}, replacing(1));
+  ranks.all_join();
+  ranks.end(3);
+  ranks.end(1);
+  ranks.pass(milliseconds(30'000));
+  EXPECT_THAT(ranks.starts, ElementsAre(3));
+}
+
+TEST(Generations, ReplaceNoRankOfALostHost) {
+  ElasticRanks ranks(1, {{"a", 2}, {"b", 2}}, replacing());
+  ranks.all_join();
+  ranks.end(2);
+  ranks.end(2);  // it rests
+  ranks.lose_host(1, {3});
+  ranks.pass(milliseconds(30'000));
+  EXPECT_THAT(ranks.starts, ElementsAre(2)) << "before that";
+}
+
+TEST(Generations, EndAJobOfWhichMostRanksHaveTheSameError) {
+  ElasticRanks ranks(1, {{"a", 4}}, replacing());
+  ranks.all_join();
+  ranks.end(3, kBad);
+  ranks.end(2, kBad);
+  EXPECT_THAT(ranks.ends, IsEmpty());
+  ranks.end(1, kBad, true);
+  ASSERT_THAT(ranks.ends, SizeIs(1));
+  EXPECT_EQ(ranks.ends.front().status, 0) << "that of the rank";
+  EXPECT_THAT(ranks.lines,
+              testing::Contains("the job cannot go on: most ranks have ended with the same error"));
+}
+
+TEST(Generations, EndAJobWhoseRanksChangeTooOften) {
+  ElasticRanks ranks(1, {{"a", 4}}, {}, 1);
+  ranks.all_join();
+  ranks.end(3);
+  EXPECT_THAT(ranks.ends, IsEmpty());
+  ranks.end(2);
+  ASSERT_THAT(ranks.ends, SizeIs(1));
+  EXPECT_EQ(ranks.lines.back(), "the job cannot go on: its ranks have changed 2 times (--reset-limit 1)");
 }
 
 }  // namespace

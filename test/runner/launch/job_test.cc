@@ -64,7 +64,9 @@ constexpr const char* kMember = R"(
 Options elastic_job(int ranks, const std::string& script, const std::vector<HostSlots>& hosts) {
   Options options;
   options.ranks = ranks;
-  options.min_ranks = 1;
+  GenerationPolicy policy;
+  policy.members.max_members = policy.members.first_members = ranks;
+  options.elastic = policy;
   options.shares = place(hosts, ranks, false);
   options.command = {"/bin/bash", "-c", kMember + script};
   const auto explain = [](const std::string& words, int) { return words; };

@@ -10,7 +10,9 @@
 
 #include <gmock/gmock.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <span>
 
 namespace hora::hrun {
@@ -36,8 +38,8 @@ TEST(LocalRanks, RunToTheirEndAndTellEverything) {
     EXPECT_EQ(ranks.ready().addresses, std::vector<std::string>{"127.0.0.1"});
     ranks.start(rendezvous_at(ranks.ready(), ""));
     drive.until(HostRanks::State::over);
-    EXPECT_EQ(drive.all_of(ranks.output(1)), "red 1\n");
-    EXPECT_EQ(drive.all_of(ranks.errors(0)), "bad\n");
+    EXPECT_EQ(drive.all_of(*ranks.output(1)), "red 1\n");
+    EXPECT_EQ(drive.all_of(*ranks.errors(0)), "bad\n");
     ASSERT_EQ(drive.events.size(), 4u);
     EXPECT_GT(drive.events[0].pid, 0);
     for (const auto& event : {drive.events[2], drive.events[3]}) {
@@ -58,7 +60,7 @@ TEST(LocalRanks, EndWhenTheyAreToldTo) {
       ranks.start({});
       for (int i = 0; i < 2; ++i) {
         std::array<char, 16> buffer{};
-        drive.until([&] { return ranks.output(i).read(buffer) > 0; });
+        drive.until([&] { return ranks.output(i)->read(buffer) > 0; });
       }
       if (interrupt) {
         ranks.interrupt();
@@ -77,7 +79,7 @@ TEST(LocalRanks, AreKilledWithTheirGroups) {
     HostRanks& ranks = drive.ranks();
     ranks.start({});
     std::array<char, 16> buffer{};
-    drive.until([&] { return ranks.output(0).read(buffer) > 0; });
+    drive.until([&] { return ranks.output(0)->read(buffer) > 0; });
     ranks.terminate();
     ranks.kill();
     drive.until(HostRanks::State::over);
@@ -125,8 +127,8 @@ TEST(LocalRanks, ReadWhatIsForThem) {
       ranks.feed("words");
       ranks.feed("");
       drive.until(HostRanks::State::over);
-      EXPECT_EQ(drive.all_of(ranks.output(0)), read[0]);
-      EXPECT_EQ(drive.all_of(ranks.output(1)), read[1]);
+      EXPECT_EQ(drive.all_of(*ranks.output(0)), read[0]);
+      EXPECT_EQ(drive.all_of(*ranks.output(1)), read[1]);
       EXPECT_EQ(ranks.room(), 0u) << "nobody reads any more";
     }));
   }
@@ -170,13 +172,13 @@ TEST(LocalRanks, HaveATerminalOfTheirOwn) {
     std::string text;
     drive.until([&] {
       std::array<char, 64> buffer{};
-      text.append(buffer.data(), ranks.output(1).read(buffer));
+      text.append(buffer.data(), ranks.output(1)->read(buffer));
       return text == "30 100\n";
     });
     ranks.feed("words\r");
     ranks.feed("\x04");
     drive.until(HostRanks::State::over);
-    EXPECT_EQ(drive.all_of(ranks.output(1)), "words\ngot words\nleader\nend\n");
+    EXPECT_EQ(drive.all_of(*ranks.output(1)), "words\ngot words\nleader\nend\n");
   }));
 }
 
@@ -190,7 +192,7 @@ TEST(LocalRanks, HearHowOthersEnded) {
     const RankEnd end{5, true, "was killed by signal 9 (Killed)", "no more"};
     for (int more = 0; more < 10'000; ++more) ranks.tell(end);  // nobody need read it
     for (int i = 0; i < 2; ++i) {
-      const std::string heard = drive.all_of(ranks.output(i));
+      const std::string heard = drive.all_of(*ranks.output(i));
       EXPECT_EQ(decode_rank_end(std::as_bytes(std::span(heard))), end);
     }
     drive.until(HostRanks::State::over);
@@ -247,7 +249,7 @@ TEST(LocalRanks, AreHeardNoMoreOnceTheyAnswerWhatNobodyAsked) {
     plan.command.front() = "/bin/bash";
     Drive drive([&] { return make_local_ranks(plan); });
     drive.ranks().start({});
-    EXPECT_EQ(drive.all_of(drive.ranks().output(0)), "done\n");
+    EXPECT_EQ(drive.all_of(*drive.ranks().output(0)), "done\n");
     drive.until(HostRanks::State::over);
     EXPECT_LT(drive.events.size(), 100u);
   }));
@@ -277,8 +279,8 @@ TEST(LocalRanks, OfAnElasticJobTellAndAreTold) {
       ranks.send(index, {.kind = elastic::LeaderMessage::Kind::go,
                          .generation = static_cast<std::uint64_t>(7 + index)});
     }
-    EXPECT_EQ(drive.all_of(ranks.output(0)), "   2   7\n1\n");
-    EXPECT_EQ(drive.all_of(ranks.output(1)), "   2   8\n2\n");
+    EXPECT_EQ(drive.all_of(*ranks.output(0)), "   2   7\n1\n");
+    EXPECT_EQ(drive.all_of(*ranks.output(1)), "   2   8\n2\n");
     drive.until(HostRanks::State::over);
     std::vector<int> told;
     for (const auto& event : drive.events) {
@@ -288,6 +290,54 @@ TEST(LocalRanks, OfAnElasticJobTellAndAreTold) {
       told.push_back(event.index);
     }
     EXPECT_THAT(told, testing::UnorderedElementsAre(0, 1));
+  }));
+}
+
+TEST(LocalRanks, OfAnElasticJobAreReplacedWhileOthersRun) {
+  EXPECT_TRUE(in_own_process([] {
+    Drive drive([] {
+      return make_local_ranks(elastic_shell(
+          2,
+          "echo $HORA_MEMBER_ID in $HORA_RANK; test $HORA_MEMBER_ID = 2 || exit 3; read -u $HORA_MEMBER_FD"));
+    });
+    HostRanks& ranks = drive.ranks();
+    ranks.start({});
+    const auto former = ranks.output(0);
+    drive.until([&] { return drive.events.size() == 3; });
+    for (const elastic::MemberId member : {3, 4}) {
+      ranks.start_one(0, member);
+      EXPECT_EQ(drive.all_of(*ranks.output(0)), std::to_string(member) + " in 0\n");
+    }
+    EXPECT_EQ(drive.all_of(*former), "1 in 0\n") << "that is read late";
+    drive.until([&] { return drive.events.size() == 7; });
+    EXPECT_EQ(ranks.state(), HostRanks::State::running);
+    ranks.kill();
+    drive.until(HostRanks::State::over);
+    std::vector<Kind> of_first;
+    for (const auto& event : drive.events) {
+      if (event.index == 0) of_first.push_back(event.kind);
+    }
+    EXPECT_THAT(of_first, testing::ElementsAre(Kind::started, Kind::ended, Kind::started, Kind::ended,
+                                               Kind::started, Kind::ended));
+  }));
+}
+
+TEST(LocalRanks, TellThatOneCannotBeReplaced) {
+  EXPECT_TRUE(in_own_process([] {
+    const std::string folder = testing::TempDir() + std::to_string(::getpid());
+    std::filesystem::create_directory(folder);
+    std::filesystem::copy_file("/bin/sh", folder + "/sh");
+    HostPlan plan = elastic_shell(1, "exit 3");
+    plan.command.front() = folder + "/sh";
+    Drive drive([&] { return make_local_ranks(plan); });
+    drive.ranks().start({});
+    drive.until(HostRanks::State::over);
+    std::filesystem::remove_all(folder);
+    drive.ranks().start_one(0, 2);
+    drive.until([&] { return drive.events.size() == 3; });
+    EXPECT_EQ(drive.events.back().kind, Kind::ended);
+    EXPECT_EQ(drive.events.back().ending.exit_code, kNotStarted);
+    EXPECT_THAT(drive.events.back().ending.how, HasSubstr("was not started: "));
   }));
 }
 
@@ -341,7 +391,7 @@ TEST(LocalRanks, AreKilledOneByOneWithTheirGroups) {
       drive.until([&] { return drive.events.size() > before && drive.events.back().kind == Kind::ended; });
       EXPECT_EQ(drive.events.back().index, index);
       EXPECT_EQ(drive.events.back().ending.signal, SIGKILL);
-      EXPECT_TRUE(drive.all_of(ranks.output(index)).empty()) << "nobody of its group is left";
+      EXPECT_TRUE(drive.all_of(*ranks.output(index)).empty()) << "nobody of its group is left";
       EXPECT_EQ(ranks.state(), index == 1 ? HostRanks::State::running : HostRanks::State::over);
     }
     ranks.kill_one(0);  // it has ended

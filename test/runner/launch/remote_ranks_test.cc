@@ -56,8 +56,8 @@ TEST(RemoteRanks, RunToTheirEndAndTellEverything) {
     drive.until(State::ready);
     EXPECT_FALSE(ranks.ready().addresses.empty());
     ranks.start(rendezvous_at(ranks.ready(), "b"));
-    EXPECT_EQ(drive.all_of(ranks.output(1)), "red 1 in /usr\n");
-    EXPECT_EQ(drive.all_of(ranks.errors(0)), "bad\n");
+    EXPECT_EQ(drive.all_of(*ranks.output(1)), "red 1 in /usr\n");
+    EXPECT_EQ(drive.all_of(*ranks.errors(0)), "bad\n");
     drive.until(State::over);
     ASSERT_EQ(drive.events.size(), 4u);
     EXPECT_GT(drive.events[0].pid, 0);
@@ -65,6 +65,33 @@ TEST(RemoteRanks, RunToTheirEndAndTellEverything) {
       EXPECT_EQ(event.kind, Kind::ended);
       EXPECT_EQ(event.ending.exit_code, event.index);
     }
+  }));
+}
+
+TEST(RemoteRanks, OfAnElasticJobAreReplacedAndTheOutputOfTheFormerOneComesFirst) {
+  EXPECT_TRUE(in_own_process([] {
+    HostPlan plan = shell(1, "yes $HORA_MEMBER_ID | head -n 150000; exit 3");
+    plan.elastic = true;
+    Drive drive([&] { return agent(plan); });
+    HostRanks& ranks = drive.ranks();
+    drive.until(State::ready);
+    ranks.start({});
+    const auto first = ranks.output(0);
+    std::string text;
+    drive.until([&] {  // its end is heard once all that it writes fits into pipes
+      std::array<char, 4096> buffer{};
+      if (text.size() < 50'000) text.append(buffer.data(), first->read(buffer));
+      return drive.events.size() == 2;
+    });
+    ranks.start_one(0, 2);
+    EXPECT_EQ(ranks.state(), State::running) << "also if the agent says that the former one is over";
+    const auto second = ranks.output(0);
+    text += drive.all_of(*first);
+    EXPECT_EQ(text.size(), 300'000U);
+    EXPECT_EQ(text.find('2'), std::string::npos);
+    EXPECT_EQ(drive.all_of(*second).size(), 300'000U);
+    drive.until(State::over);
+    EXPECT_EQ(drive.events.back().kind, Kind::ended);
   }));
 }
 
@@ -77,7 +104,7 @@ TEST(RemoteRanks, HearHowOthersEnded) {
     drive.until(State::ready);
     ranks.start({});
     ranks.tell({5, false, "exited with code 3", "no more"});
-    EXPECT_THAT(drive.all_of(ranks.output(0)), AllOf(HasSubstr("exited with code 3"), HasSubstr("no more")));
+    EXPECT_THAT(drive.all_of(*ranks.output(0)), AllOf(HasSubstr("exited with code 3"), HasSubstr("no more")));
     drive.until(State::over);
   }));
 }
@@ -126,7 +153,7 @@ TEST(RemoteRanks, OfAnElasticJobTellAndAreToldAndKilled) {
       ranks.send(index, {.kind = elastic::LeaderMessage::Kind::go, .generation = 7});
       std::array<char, 64> buffer{};
       std::size_t count = 0;
-      drive.until([&] { return (count = ranks.output(index).read(buffer)) > 0; });
+      drive.until([&] { return (count = ranks.output(index)->read(buffer)) > 0; });
       EXPECT_EQ(std::string(buffer.data(), count), "   2   7\n");
       ranks.kill_one(index);
       drive.until(
@@ -146,7 +173,7 @@ TEST(RemoteRanks, TellWhatARankWroteBeforeItsEnd) {
     drive.until([&] { return !drive.events.empty() && drive.events.back().kind == Kind::ended; });
     EXPECT_EQ(drive.events.back().ending.signal, SIGKILL);
     std::array<char, 64> buffer{};
-    EXPECT_EQ(ranks.errors(0).read(buffer), 16U);
+    EXPECT_EQ(ranks.errors(0)->read(buffer), 16U);
     drive.until(State::over);
   }));
 }
@@ -199,16 +226,16 @@ TEST(RemoteRanks, ReadMoreThanAWindowAndHoldUpNobodyWhenTheyDoNot) {
     };
     feed();
     EXPECT_EQ(rest.size(), all.size() - kWindow);
-    EXPECT_EQ(drive.all_of(ranks.errors(1)), "done\n") << "though nobody reads rank 0's output";
+    EXPECT_EQ(drive.all_of(*ranks.errors(1)), "done\n") << "though nobody reads rank 0's output";
     std::size_t read = 0;
     drive.until([&] {
       feed();
       std::array<char, 4096> buffer{};
-      read += ranks.output(0).read(buffer);
+      read += ranks.output(0)->read(buffer);
       return read == all.size();
     });
     ranks.feed("");
-    EXPECT_EQ(drive.all_of(ranks.output(0)), "");
+    EXPECT_EQ(drive.all_of(*ranks.output(0)), "");
     drive.until(State::over);
   }));
 }
@@ -229,7 +256,7 @@ TEST(RemoteRanks, EndWhenTheyAreToldTo) {
       drive.until(State::ready);
       ranks.start({});
       std::array<char, 16> buffer{};
-      drive.until([&] { return ranks.output(0).read(buffer) > 0; });
+      drive.until([&] { return ranks.output(0)->read(buffer) > 0; });
       (ranks.*one.tell)();
       drive.until(State::over);
       EXPECT_EQ(drive.events.back().ending.exit_code, one.exit_code);
@@ -302,7 +329,7 @@ TEST(RemoteRanks, AreLostWhenTheConnectionEnds) {
     EXPECT_THAT(drive.events.back().ending.how,
                 AllOf(StartsWith("the connection to its agent ended (code 9): "), HasSubstr("torn")));
     EXPECT_EQ(drive.events.back().ending.exit_code, 255);
-    EXPECT_TRUE(ranks.output(0).ended());
+    EXPECT_TRUE(ranks.output(0)->ended());
   }));
 }
 

@@ -35,6 +35,18 @@ TEST(EndReports, ShowATraceOnceForAllRanksWithTheSameError) {
   EXPECT_FALSE(reports.has_shown(3));
 }
 
+TEST(EndReports, CallAnErrorCommonThatMoreThanHalfOfTheRanksHave) {
+  EndReports reports;
+  reports.take(0, ends({"E: x", "a.py:1", ""}));
+  reports.take(1, ends({"E: x", "b.py:1", ""}));
+  reports.take(2, ends({"E: x", "a.py:1", ""}));
+  EXPECT_FALSE(reports.is_common(2, 4));
+  EXPECT_TRUE(reports.is_common(2, 3));
+  EXPECT_FALSE(reports.is_common(1, 3)) << "at another line";
+  EXPECT_FALSE(reports.is_common(3, 3)) << "it has told nothing";
+  EXPECT_FALSE(reports.is_common(0, 1));
+}
+
 TEST(EndReports, TellOfRanksThatFailForOneReasonTogetherAndOfTheFirstCauseFirst) {
   EndReports reports;
   for (const int rank : {0, 1, 3})

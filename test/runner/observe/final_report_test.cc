@@ -51,7 +51,7 @@ struct EndedJob {
   int time = 0;
   Options options;
   JobSummary summary;
-  NoOutput none;
+  std::shared_ptr<NoOutput> none = std::make_shared<NoOutput>();
   Relay relay{options};
   StandardInput input{std::nullopt};
   JobLog log{options, summary, relay};

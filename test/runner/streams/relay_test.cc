@@ -24,18 +24,18 @@ namespace {
 using testing::ElementsAre;
 
 struct Ends {
-  std::unique_ptr<PipeSource> output_source;
-  std::unique_ptr<PipeSource> errors_source;
+  std::shared_ptr<PipeSource> output_source;
+  std::shared_ptr<PipeSource> errors_source;
   Descriptor output;
   Descriptor errors;
 
   Ends() {
     std::array<int, 2> ends{};
     if (::pipe(ends.data()) != 0) throw std::runtime_error("no pipe");
-    output_source = std::make_unique<PipeSource>(Descriptor(ends[0]));
+    output_source = std::make_shared<PipeSource>(Descriptor(ends[0]));
     output = Descriptor(ends[1]);
     if (::pipe(ends.data()) != 0) throw std::runtime_error("no pipe");
-    errors_source = std::make_unique<PipeSource>(Descriptor(ends[0]));
+    errors_source = std::make_shared<PipeSource>(Descriptor(ends[0]));
     errors = Descriptor(ends[1]);
   }
   static void write(const Descriptor& pipe, std::string_view text) {
@@ -55,7 +55,7 @@ TEST(Relay, PassesLinesOnWithTheirRank) {
   Ends::write(rank.output, "one\ntw");
   testing::internal::CaptureStdout();
   Relay relay(options);
-  relay.add(*rank.output_source, *rank.errors_source);
+  relay.add(rank.output_source, rank.errors_source);
   EXPECT_TRUE(relay.move());
   Ends::write(rank.output, "o\n");
   EXPECT_TRUE(relay.move());
@@ -68,7 +68,7 @@ TEST(Relay, IsDoneWithWhatThePipesHeldWhenTheRanksEndedThoughSomebodyHoldsThem) 
   Ends::write(rank.errors, "last\nwords");
   testing::internal::CaptureStderr();
   Relay relay(options);
-  relay.add(*rank.output_source, *rank.errors_source);
+  relay.add(rank.output_source, rank.errors_source);
   relay.ranks_have_ended();
   EXPECT_FALSE(relay.errors_read());
   Ends::write(rank.errors, " of another process\n");
@@ -98,7 +98,7 @@ TEST(Relay, AbandonsAReaderThatStandsStillAndKeepsFilesWhole) {
     Ends rank;
     testing::internal::CaptureStderr();
     Relay relay(options);
-    relay.add(*rank.output_source, *rank.errors_source);
+    relay.add(rank.output_source, rank.errors_source);
     Ends::write(rank.output, "one\n");
     EXPECT_TRUE(relay.move());
     Ends::write(rank.output, "more");
@@ -123,7 +123,7 @@ TEST(Relay, CountsWhatReadersTake) {
   Ends rank;
   testing::internal::CaptureStdout();
   Relay relay(options);
-  relay.add(*rank.output_source, *rank.errors_source);
+  relay.add(rank.output_source, rank.errors_source);
   EXPECT_EQ(relay.written(), 0u);
   Ends::write(rank.output, "one\n");
   EXPECT_TRUE(relay.move());
@@ -145,7 +145,7 @@ TEST(Relay, ShowsAQuestionBeforeItsLineEndsAndTheAnswerAsItIsTyped) {
     const Options options = one_rank();
     Ends rank;
     Relay relay(options);
-    relay.add(*rank.output_source, *rank.errors_source, true);
+    relay.add(rank.output_source, rank.errors_source, true);
     const auto when = [&](const Descriptor& output, std::string_view text, bool waits) {
       Ends::write(output, text);
       EXPECT_TRUE(relay.move());
@@ -171,7 +171,7 @@ TEST(Relay, WatchesOpenPipesOnly) {
   const Options options = one_rank();
   Ends rank;
   Relay relay(options);
-  relay.add(*rank.output_source, *rank.errors_source);
+  relay.add(rank.output_source, rank.errors_source);
   std::vector<pollfd> events;
   relay.watch(events);
   EXPECT_EQ(events.size(), 2u);
@@ -191,7 +191,7 @@ TEST(Relay, KeepsATextOfARankAlsoWhereItIsNotShown) {
   Ends::write(rank.errors, "cut");
   testing::internal::CaptureStderr();
   Relay relay(options);
-  relay.add(*rank.output_source, *rank.errors_source);
+  relay.add(rank.output_source, rank.errors_source);
   EXPECT_TRUE(relay.move());
   relay.add_errors(0, "one\n  two\n", true);
   relay.add_errors(0, "three\n", false);
@@ -213,7 +213,7 @@ TEST(Relay, SaysThatADiskIsFullAndPassesLinesOnAllTheSame) {
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
   Relay relay(options);
-  relay.add(*rank.output_source, *rank.errors_source);
+  relay.add(rank.output_source, rank.errors_source);
   EXPECT_TRUE(relay.move());
   Ends::write(rank.output, "two\n");
   EXPECT_TRUE(relay.move());
@@ -232,7 +232,7 @@ TEST(Relay, SaysOnceThatItsOwnOutputCannotBeWritten) {
     Ends rank;
     testing::internal::CaptureStderr();
     Relay relay(options);
-    relay.add(*rank.output_source, *rank.errors_source);
+    relay.add(rank.output_source, rank.errors_source);
     EXPECT_FALSE(relay.incomplete());
     for (const char* line : {"one\n", "two\n"}) {
       Ends::write(rank.output, line);
@@ -254,20 +254,20 @@ TEST(Relay, SaysWhereOutputCannotBeWritten) {
 
 TEST(Relay, TakesWhatHasComeFromAnotherMachineAndNoMoreThanItCanPassOn) {
   const Options options = one_rank();
-  Inbox output;
-  Inbox errors;
-  output.put(std::string(200'000, 'x') + "\n");
+  const auto output = std::make_shared<Inbox>();
+  const auto errors = std::make_shared<Inbox>();
+  output->put(std::string(200'000, 'x') + "\n");
   testing::internal::CaptureStdout();
   Relay relay(options);
   relay.add(output, errors);
   EXPECT_TRUE(relay.ready());
   EXPECT_TRUE(relay.move());
-  EXPECT_GT(output.size(), 0u) << "a piece at a time";
+  EXPECT_GT(output->size(), 0u) << "a piece at a time";
   while (relay.ready()) EXPECT_TRUE(relay.move());
-  EXPECT_EQ(output.take_credit(), 200'001u);
+  EXPECT_EQ(output->take_credit(), 200'001u);
   EXPECT_FALSE(relay.done());
-  output.end();
-  errors.end();
+  output->end();
+  errors->end();
   EXPECT_TRUE(relay.move());
   EXPECT_TRUE(relay.done());
   EXPECT_EQ(testing::internal::GetCapturedStdout().size(), 200'001u + 4 * 4 + 3);
@@ -275,18 +275,40 @@ TEST(Relay, TakesWhatHasComeFromAnotherMachineAndNoMoreThanItCanPassOn) {
 
 TEST(Relay, IsReadyToPassOnAnEndForWhichNobodyWaits) {
   const Options options = one_rank();
-  Inbox output;
-  Inbox errors;
+  const auto output = std::make_shared<Inbox>();
+  const auto errors = std::make_shared<Inbox>();
   Relay relay(options);
   relay.add(output, errors);
   EXPECT_FALSE(relay.ready());
-  output.end();
+  output->end();
   EXPECT_TRUE(relay.ready());
   EXPECT_TRUE(relay.move());
   EXPECT_FALSE(relay.ready()) << "it has been passed on";
-  errors.end();
+  errors->end();
   EXPECT_TRUE(relay.ready());
   EXPECT_TRUE(relay.move());
+  EXPECT_TRUE(relay.done());
+}
+
+TEST(Relay, PassesOnWhatAProcessHasWrittenBeforeTheOneThatReplacesIt) {
+  const Options options = one_rank();
+  Ends first;
+  const Ends second;
+  const Ends third;
+  testing::internal::CaptureStdout();
+  Relay relay(options);
+  relay.add(first.output_source, first.errors_source);
+  Ends::write(first.output, "one\nhalf");  // somebody may hold the pipe open
+  relay.replace(0, second.output_source, second.errors_source);
+  Ends::write(second.output, "two\n");
+  relay.replace(0, third.output_source, third.errors_source);
+  Ends::write(third.output, "three\n");
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(relay.move());
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "[0] one\n[0] half\n[0] two\n[0] three\n");
+  EXPECT_EQ(relay.output(0).count(), 4U);
+  EXPECT_FALSE(relay.done());
+  relay.ranks_have_ended();
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(relay.move());
   EXPECT_TRUE(relay.done());
 }
 

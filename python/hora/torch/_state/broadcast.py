@@ -37,7 +37,7 @@ def _named(params: Mapping[str, Any] | Iterable[Any]) -> list[tuple[str, torch.T
     )
 
 
-def _described(tensor: torch.Tensor) -> str:
+def described(tensor: torch.Tensor) -> str:
     """ "float32[3,4]" """
     return f"{str(tensor.dtype).removeprefix('torch.')}[{','.join(map(str, tensor.shape))}]"
 
@@ -67,7 +67,7 @@ def broadcast_parameters(
     _job.runtime().require_alike(
         "parameters.alike",
         "the parameters",
-        [(str(name), _described(tensor)) for name, tensor in tensors],
+        [(str(name), described(tensor)) for name, tensor in tensors],
         number,
     )
     broadcast_all_(((f"parameters.{name}", tensor.detach()) for name, tensor in tensors), root, process_set)

@@ -18,9 +18,10 @@
 from hora import init, shutdown
 from hora.elastic import run, run_fn
 from hora.torch.elastic import sampler, state
+from hora.torch.elastic.progress import Progress
 from hora.torch.elastic.sampler import ElasticSampler
 from hora.torch.elastic.state import TorchState
-from hora.torch.elastic.training import Progress, Training
+from hora.torch.elastic.training import Training
 
 __all__ = [
     "ElasticSampler",

@@ -36,14 +36,18 @@ class Batches:
     def require_alike(self) -> None:
         """Raises HoraInternalError on all ranks, with what differs, if the ranks do not take the same samples
         from data that looks the same."""
+        items = self.description()
+        _job.runtime().require_alike("elastic.training.alike", "the arguments of Training", items, 0)
+
+    def description(self) -> list[tuple[str, str]]:
+        """Names with texts that are the same on two ranks only if they take the same samples."""
         arguments = {
             "batch": self._batch,
             "microbatch": self._microbatch,
             "seed": self._seed,
             "data": self._samples.description(),
         }
-        items = [(name, str(value)) for name, value in arguments.items()]
-        _job.runtime().require_alike("elastic.training.alike", "the arguments of Training", items, 0)
+        return [(name, str(value)) for name, value in arguments.items()]
 
     def begin(self, epoch: int, place: int) -> None:
         """Goes to a place of an epoch. Raises HoraArgumentError if the epoch has no step."""

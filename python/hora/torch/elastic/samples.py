@@ -109,18 +109,15 @@ class IndexedSamples(Samples):
         self._ahead.pieces = iter(pieces)
 
     def load(self, piece: Piece) -> Any:
-        """Batches that were read ahead before ranks changed, and that another rank has now, are dropped."""
-        while self._batches is not None:
-            batch = next(self._batches, self)
-            if batch is self:  # its sampler had ended, as nothing more was expected
-                break
-            if self._ahead.under_way.popleft() == piece:
-                return batch
-        self._batches = iter(self._loader)
-        batch = next(self._batches, self)
-        expected = self._ahead.under_way.popleft() if batch is not self else None
-        assert expected == piece, f"{expected} is expected next, and not {piece}"
-        return batch
+        """Batches that were read ahead before ranks changed, and that another rank has now, are dropped. One
+        that this rank has again is taken. Then the first ones that are expected may be done already."""
+        for batches in (self._batches, None):
+            self._batches = iter(self._loader) if batches is None else batches
+            while (batch := next(self._batches, self)) is not self:
+                if self._ahead.under_way.popleft() == piece:
+                    return batch
+            # The sampler had ended, as nothing more was expected.
+        raise AssertionError(f"{piece} is not expected")
 
     def forget(self, place: int) -> None:
         """Nothing is kept."""

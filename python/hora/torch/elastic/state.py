@@ -36,7 +36,7 @@ class StateHandler(abc.ABC):
 
     @abc.abstractmethod
     def sync(self) -> None:
-        """Makes the value on every rank what it is on rank 0, and remembers that."""
+        """Makes the value on every rank what it is on rank `hora._job.state_root()`, and remembers that."""
 
     def tensors(self) -> Iterable[torch.Tensor]:
         """The tensors of the value that a GPU may still be working on when it is saved. None, unless it is
@@ -63,7 +63,7 @@ class ModelStateHandler(StateHandler):
         self.value.load_state_dict(self._saved)
 
     def sync(self) -> None:
-        broadcast_parameters(self.value.state_dict(), root_rank=0)
+        broadcast_parameters(self.value.state_dict(), _job.state_root())
         await_sound(self.tensors())
         self.save()
 
@@ -85,7 +85,7 @@ class OptimizerStateHandler(StateHandler):
         self.value.load_state_dict(copy.deepcopy(self._saved))
 
     def sync(self) -> None:
-        broadcast_optimizer_state(self.value, root_rank=0)
+        broadcast_optimizer_state(self.value, _job.state_root())
         await_sound(self.tensors())
         self.save()
 
@@ -107,7 +107,9 @@ class SamplerStateHandler(StateHandler):
         self.value.load_state_dict(self._saved)
 
     def sync(self) -> None:
-        self.value.load_state_dict(broadcast_object(self.value.state_dict(), 0, "elastic.sampler"))
+        self.value.load_state_dict(
+            broadcast_object(self.value.state_dict(), _job.state_root(), "elastic.sampler")
+        )
         self.save()
 
 
@@ -130,7 +132,7 @@ def set_handler_registry(registry: list[tuple[type, type[StateHandler]]]) -> Non
 
 
 def _broadcast(value: Any) -> Any:
-    return broadcast_object(value, 0, "elastic.objects")
+    return broadcast_object(value, _job.state_root(), "elastic.objects")
 
 
 class TorchState(ObjectState):

@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 import torch
 
 from hora import _job
 from hora._errors import HoraArgumentError
 from hora._objects import broadcast_object
-from hora.torch._state.broadcast import broadcast_optimizer_state, broadcast_parameters
+from hora.torch._state.broadcast import broadcast_optimizer_state, broadcast_parameters, described
 from hora.torch.elastic.buffers import as_real
+
+#: Shape and dtype of each buffer, by the path of its module and its name; None: it is None.
+Layout: TypeAlias = dict[tuple[str, str], tuple[tuple[int, ...], torch.dtype] | None]
 
 
 class Trained:
@@ -53,10 +57,43 @@ class Trained:
         for name, each in self._others.items():
             each.load_state_dict(state[name])
 
+    def description(self) -> list[tuple[str, str]]:
+        """Names with texts that are the same on two processes only if one can take the state of the other."""
+        return [
+            *((f"model.{name}", described(each)) for name, each in self.model.named_parameters()),
+            *(
+                (f"optimizers[{number}]", f"{type(optimizer).__name__} of {_sizes(optimizer)} parameters")
+                for number, optimizer in enumerate(self.optimizers)
+            ),
+            *((name, type(each).__name__) for name, each in self._others.items()),
+        ]
+
+    def layout(self) -> Layout:
+        """The buffers of the model, which may change their shapes, or come and go, while it trains."""
+        return {
+            place: None if buffer is None else (tuple(buffer.shape), buffer.dtype)
+            for place, _, buffer in self._buffers()
+        }
+
+    def adopt(self, layout: Layout) -> None:
+        """Gives the model buffers like those of another process, with any values."""
+        device = next((each.device for each in self.model.parameters()), None)
+        for place, module, buffer in list(self._buffers()):
+            wanted = layout.get(place)
+            if wanted is None:
+                module._buffers[place[1]] = None
+            elif buffer is None or (tuple(buffer.shape), buffer.dtype) != wanted:
+                module._buffers[place[1]] = torch.zeros(wanted[0], dtype=wanted[1], device=device)
+
+    def _buffers(self) -> Iterator[tuple[tuple[str, str], torch.nn.Module, torch.Tensor | None]]:
+        for path, module in self.model.named_modules():
+            for name, buffer in module._buffers.items():
+                yield (path, name), module, buffer
+
     def give_to_all(self, progress: Any) -> Any:
         """Gives the state to all ranks, from rank 0, or from one that has it if others do not. Returns what
         `progress` is there. Buffers that are in no state_dict are given, too."""
-        root = max(_job.runtime().state_root, 0)
+        root = _job.state_root()
         tensors = {**self.model.state_dict(), **dict(self.model.named_buffers())}
         tensors = {name: each for name, each in tensors.items() if isinstance(each, torch.Tensor)}
         broadcast_parameters({name: as_real(each) for name, each in tensors.items()}, root)
@@ -67,3 +104,8 @@ class Trained:
         for name, state in states.items():
             self._others[name].load_state_dict(state)
         return progress
+
+
+def _sizes(optimizer: torch.optim.Optimizer) -> str:
+    """How many parameters each of its groups has: "3", or "2 and 1"."""
+    return " and ".join(str(len(group["params"])) for group in optimizer.param_groups)

@@ -14,27 +14,17 @@ from typing import Any, TypeVar
 import torch
 
 from hora import _job, _membership, ops
-from hora._errors import HoraBackwardError, HoraRanksChangedError, HoraUsageError
-from hora.torch._ops.devices import await_sound
+from hora._errors import HoraUsageError
 from hora.torch.elastic import checks
 from hora.torch.elastic.audit import Audit, who
 from hora.torch.elastic.batches import Batches
+from hora.torch.elastic.members import TOLD, Members
+from hora.torch.elastic.progress import Progress
 from hora.torch.elastic.shares import Piece
 from hora.torch.elastic.step import CopyingMaker, DeferredMaker, Maker, Step, why_copies
 from hora.torch.elastic.trained import Trained
 
 _Result = TypeVar("_Result")
-
-_TOLD = (HoraRanksChangedError, HoraBackwardError)  # errors of a step that is made again
-
-
-@dataclasses.dataclass
-class Progress:
-    """How far training has come. It is the same on all ranks, and moves only with steps that count."""
-
-    epoch: int = 0
-    place: int = 0  #: how many samples of the epoch are done
-    steps: int = 0  #: how many steps count
 
 
 @dataclasses.dataclass
@@ -135,9 +125,9 @@ class Training:
         self._running: Callable[[], Generator[Any] | None] = lambda: None  # what `batches` has given last
         self._step: Step | None = None
         self._left = False  # whether the last step was left before its end
-        self.retry(self._batches.require_alike)
-        self.retry(self._give_to_all)
-        if why and _job.runtime().is_elastic and _job.rank() == 0:
+        self._members = Members(self._batches, self._trained, self._maker, self.progress)
+        self._members.begin()
+        if why and _job.runtime().is_elastic and _job.rank() == 0 and not _job.is_alone():
             _tell_of_copies(why)
 
     # --- the loop ---
@@ -145,6 +135,7 @@ class Training:
     def epochs(self, count: int) -> Iterator[int]:
         """The numbers of the epochs from the present one up to `count` - 1. An epoch ends when
         `training.batches()` has, or when the program goes on to the next one; all ranks do that alike."""
+        self._members.join()
         while (epoch := self.progress.epoch) < count:
             yield epoch
             if self.progress.epoch == epoch:
@@ -158,6 +149,7 @@ class Training:
             HoraArgumentError (a ValueError): the epoch has no step, for lack of samples.
             HoraUsageError: the program has not called `backward` and `step` for each microbatch.
         """
+        self._members.join()
         former = self._running()
         if former is not None:
             former.close()
@@ -169,6 +161,7 @@ class Training:
         self._batches.begin(epoch, self.progress.place)
         try:
             while self.progress.epoch == epoch:
+                self._members.change_if_due()
                 whole = self._batches.step_from(epoch, self.progress.place)
                 if whole is None:
                     self._end_epoch()
@@ -255,17 +248,7 @@ class Training:
             raise HoraUsageError(
                 "retry() was called within a step: call it where training.step() is True, or after the loop"
             )
-        while True:
-            try:
-                result = function(*args, **kwargs)
-                await_sound(self._trained.model.parameters())
-            except _TOLD:
-                if not _job.runtime().is_elastic:
-                    raise
-                self._change(_membership.next_generation)
-            else:
-                if self._change(lambda: _membership.commit(_nothing)):
-                    return result
+        return self._members.retry(function, *args, **kwargs)
 
     # --- checkpoints ---
 
@@ -281,9 +264,9 @@ class Training:
             HoraArgumentError (a ValueError): it is the state of another training; the text says why.
         """
         trained = dict(state)
-        self.progress = Progress(**trained.pop("progress"))
+        self.progress.become(Progress(**trained.pop("progress")))
         self._trained.load_state_dict(trained)
-        self.retry(self._give_to_all)
+        self._members.give_to_all()
         self._batches.begin(self.progress.epoch, self.progress.place)
 
     # --- the parts of a step ---
@@ -310,20 +293,11 @@ class Training:
                 self._maker.complete()
         step.has_ended = True
         if step.is_void:
-            self._change(_membership.next_generation)
-        elif self._change(lambda: _membership.commit(lambda: self._make(step))):
+            self._members.change(_membership.next_generation)
+        elif self._members.change(lambda: _membership.commit(lambda: self._make(step))):
             return True
         self._maker.take_back()
         return False
-
-    def _change(self, function: Callable[[], _Result]) -> _Result:
-        """Calls a function after which the ranks may be others."""
-        former = who()
-        result = function()
-        if who() != former:
-            self._maker.begin_generation()
-            self._batches.read_ahead(self.progress.epoch, self.progress.place)
-        return result
 
     def _make(self, step: Step) -> None:
         """Makes a step that counts."""
@@ -339,16 +313,13 @@ class Training:
         self.progress.epoch += 1
         self.progress.place = 0
 
-    def _give_to_all(self) -> None:
-        self.progress = self._trained.give_to_all(self.progress)
-
 
 @contextlib.contextmanager
 def _void_if_ranks_change(step: Step) -> Iterator[None]:
     """Makes the step void if the job goes on with other ranks after an error within it."""
     try:
         yield
-    except _TOLD:
+    except TOLD:
         if not _job.runtime().is_elastic:
             raise
         step.is_void = True
@@ -361,10 +332,6 @@ def _tell_of_copies(why: str) -> None:
         file=sys.stderr,
         flush=True,
     )
-
-
-def _nothing() -> None:
-    """Nothing is to be done when it counts."""
 
 
 def _calls(maker: Maker) -> str:

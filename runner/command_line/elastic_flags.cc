@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/command_line/elastic_flags.h"
+
+#include "runner/command_line/flag_checks.h"
+
+#include <limits>
+
+namespace hora::hrun {
+
+namespace {
+
+constexpr int kMostRanks = 1 << 16;
+constexpr int kMostChanges = 1'000'000;
+constexpr double kMostSeconds = 1e7;
+constexpr std::chrono::seconds kSilence{6};  // a rank is silent while it stops, for up to 5 s
+
+std::string ranks_of(int count) { return fmt::format("{} rank{}", count, count == 1 ? "" : "s"); }
+
+}  // namespace
+
+void ElasticFlags::add_to(CLI::App& app) {
+  app.add_option("--min-np,--min-num-proc", min_ranks)->check(number_from(1, kMostRanks, "ranks"), "");
+  app.add_option("--max-np,--max-num-proc", max_ranks)->check(number_from(1, kMostRanks, "ranks"), "");
+  app.add_option("--elastic-timeout", timeout)->check(number_from(0.001, kMostSeconds, "seconds"), "");
+  app.add_option("--max-replacements", most_replacements)
+      ->check(number_from(0, kMostChanges, "processes"), "");
+  app.add_option("--blacklist-cooldown-range", cooldown_range)
+      ->expected(2)
+      ->check(number_from(0.0, kMostSeconds, "seconds"), "");
+  app.add_option("--reset-limit", reset_limit)->check(number_from(0, kMostChanges, "changes"), "");
+}
+
+std::optional<GenerationPolicy> ElasticFlags::policy(int ranks) const {
+  if (!min_ranks && !max_ranks) {
+    for (const auto& [given, flag] : {std::pair(timeout.has_value(), "--elastic-timeout"),
+                                      std::pair(most_replacements.has_value(), "--max-replacements"),
+                                      std::pair(reset_limit.has_value(), "--reset-limit"),
+                                      std::pair(!cooldown_range.empty(), "--blacklist-cooldown-range")}) {
+      if (given) refuse(fmt::format("{} needs --min-np N", flag));
+    }
+    return std::nullopt;
+  }
+  GenerationPolicy policy;
+  policy.members.silence = kSilence;
+  policy.members.first_members = ranks;
+  policy.members.min_members = min_ranks.value_or(ranks);
+  policy.members.max_members = max_ranks.value_or(ranks);
+  if (policy.members.min_members > ranks) {
+    refuse(fmt::format("--min-np {}: the job begins with {} (-np); choose at most as many", *min_ranks,
+                       ranks_of(ranks)));
+  }
+  if (policy.members.max_members < ranks) {
+    refuse(fmt::format("--max-np {}: the job begins with {} (-np); choose at least as many", *max_ranks,
+                       ranks_of(ranks)));
+  }
+  if (timeout) policy.members.pause_timeout = seconds(*timeout);
+  policy.replacement.most = most_replacements.value_or(std::numeric_limits<int>::max());
+  if (!cooldown_range.empty()) {
+    if (cooldown_range[0] > cooldown_range[1]) {
+      refuse(fmt::format("--blacklist-cooldown-range {} {}: the first number is the shorter time",
+                         cooldown_range[0], cooldown_range[1]));
+    }
+    policy.replacement.shortest_rest = seconds(cooldown_range[0]);
+    policy.replacement.longest_rest = seconds(cooldown_range[1]);
+  }
+  if (reset_limit) policy.reset_limit = static_cast<std::uint64_t>(*reset_limit);
+  return policy;
+}
+
+int values_of_elastic_flag(const std::string& flag) {
+  if (flag == "--blacklist-cooldown-range") return 2;
+  for (const char* one : {"--min-np", "--min-num-proc", "--max-np", "--max-num-proc", "--elastic-timeout",
+                          "--max-replacements", "--reset-limit"}) {
+    if (flag == one) return 1;
+  }
+  return 0;
+}
+
+}  // namespace hora::hrun

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/elastic/generation_record.h"
+#include "runner/launch/placement.h"
+#include "runner/launch/process.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hora::hrun {
+
+/// A process of an elastic job, as hrun knows it. A value.
+struct ElasticProcess {
+  elastic::MemberInfo info;
+  std::uint16_t port = 0;            ///< where it listens for the next generation
+  bool late = false;                 ///< it was started in place of another one
+  bool joined = false;               ///< it has asked to become a member
+  bool was_member = false;           ///< it has been one
+  bool finished = false;             ///< it has made the last step
+  bool gone = false;                 ///< it has ended, or its host is lost
+  std::optional<std::string> out{};  ///< it was told to leave, and why; empty: somebody had asked for that
+  std::string killed{};              ///< why it was killed; empty: it was not
+
+  [[nodiscard]] bool left_in_order() const { return out && out->empty(); }
+  /// It may still become a member, or is one.
+  [[nodiscard]] bool takes_part() const { return !gone && !finished && !out; }
+  /// How it has ended, for the user: also why, if it was killed because the Leader asked for it.
+  [[nodiscard]] std::string how(const Ending& ending) const {
+    return killed.empty() ? ending.how : "was ended by hrun: " + killed;
+  }
+  /// Whether the job has lost a rank by its end.
+  [[nodiscard]] bool is_loss(bool ends_well) const {
+    return (!late || was_member) && (!left_in_order() || !ends_well);
+  }
+};
+
+/// The processes of an elastic job: those that were started last, by rank, and the identities of all that
+/// were ever started. Not thread-safe.
+class ElasticProcesses {
+ public:
+  /// `shares`: the ranks that are started.
+  explicit ElasticProcesses(const std::vector<HostShare>& shares);
+
+  [[nodiscard]] ElasticProcess& at(int rank) { return processes_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] const ElasticProcess& at(int rank) const {
+    return processes_[static_cast<std::size_t>(rank)];
+  }
+  [[nodiscard]] int rank_of(elastic::MemberId id) const { return ranks_.at(id); }
+  /// The process of the rank of this one.
+  [[nodiscard]] ElasticProcess& of(elastic::MemberId id) { return at(rank_of(id)); }
+  [[nodiscard]] int size() const { return static_cast<int>(processes_.size()); }
+  /// The hosts of the ranks.
+  [[nodiscard]] std::vector<int> hosts() const;
+
+  /// Puts a new process in the place of the one of this rank. Returns its identity.
+  elastic::MemberId replace(int rank);
+  /// Notes that all processes of a host are gone. Returns the ranks of those that were there.
+  std::vector<int> lose_host(int host);
+  /// Notes the members of a generation. Returns the ranks of those that were none before.
+  std::vector<int> welcome(const elastic::GenerationRecord& record);
+  /// Lets those go that have never been members. Returns their ranks.
+  std::vector<int> let_latecomers_go();
+  /// How many take part.
+  [[nodiscard]] int left() const;
+  /// Whether one that takes part has joined.
+  [[nodiscard]] bool any_has_joined() const;
+
+ private:
+  std::vector<ElasticProcess> processes_;
+  std::map<elastic::MemberId, int> ranks_;
+};
+
+}  // namespace hora::hrun

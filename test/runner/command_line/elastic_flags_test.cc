@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/command_line/elastic_flags.h"
+
+#include "test/runner/command_line/parsed.h"
+
+#include <limits>
+
+namespace hora::hrun {
+namespace {
+
+TEST(ElasticFlags, AreRefusedWithAReasonWhereTheyAreNotServed) {
+  for (const char* flag : {"--slots-per-host", "--host-discovery-script"}) {
+    const std::string expected = std::string("hrun: ") + flag +
+                                 ": the hosts of a job do not change while it runs in this version, so this "
+                                 "flag of Horovod's cannot be served; leave it out";
+    EXPECT_EQ(refusal({"-np", "1", flag, "2", "true"}), expected);
+    EXPECT_EQ(refusal({"--horovod", "-np", "1", std::string(flag) + "=2", "true"}), expected);
+  }
+}
+
+TEST(ElasticFlags, MakeAnElasticJobOfALeastNumberOfRanks) {
+  EXPECT_FALSE(accepted({"-np", "2", "true"}).elastic);
+  const auto policy = accepted({"-np", "4", "--min-np", "2", "--elastic-timeout", "1.5", "true"}).elastic;
+  EXPECT_EQ(policy->members.min_members, 2);
+  EXPECT_EQ(policy->members.first_members, 4);
+  EXPECT_EQ(policy->members.max_members, 4);
+  EXPECT_EQ(policy->members.pause_timeout, std::chrono::milliseconds(1500));
+  EXPECT_EQ(accepted({"-np", "2", "--min-num-proc=2", "true"}).elastic->members.min_members, 2);
+  const auto usual = accepted({"-np", "2", "--min-np", "1", "true"}).elastic;
+  EXPECT_EQ(usual->members.pause_timeout, std::chrono::seconds(600));
+  EXPECT_EQ(usual->replacement.most, std::numeric_limits<int>::max());
+  EXPECT_EQ(usual->replacement.shortest_rest, std::chrono::seconds(10));
+  EXPECT_FALSE(usual->reset_limit);
+  EXPECT_FALSE(accepted({"--preflight", "-H", "localhost:3", "--min-np", "3"}).elastic);
+}
+
+TEST(ElasticFlags, TakeTheRulesByWhichRanksOfAnElasticJobAreReplaced) {
+  const auto policy = accepted({"-np", "2", "--min-np", "1", "--max-replacements", "3",
+                                "--blacklist-cooldown-range", "0.5", "20", "--reset-limit=7", "true"})
+                          .elastic;
+  EXPECT_EQ(policy->replacement.most, 3);
+  EXPECT_EQ(policy->replacement.shortest_rest, std::chrono::milliseconds(500));
+  EXPECT_EQ(policy->replacement.longest_rest, std::chrono::seconds(20));
+  EXPECT_EQ(policy->reset_limit, 7U);
+}
+
+TEST(ElasticFlags, StartAsManyRanksOfAnElasticJobAsThereAreSlots) {
+  struct Case {
+    std::vector<std::string> flags;
+    int started, first, most;
+  };
+  for (const auto& [flags, started, first, most] : std::vector<Case>{
+           {{"-np", "2", "--max-np", "3"}, 3, 2, 3},
+           {{"-np", "2", "--max-np", "9", "-H", "localhost:4"}, 4, 2, 9},
+           {{"--max-np", "3", "-H", "localhost:4"}, 3, 3, 3},
+           {{"-np", "2", "--min-np", "1", "-H", "localhost:4"}, 2, 2, 2},
+       }) {
+    std::vector<std::string> words = flags;
+    words.emplace_back("true");
+    const Options options = accepted(words);
+    EXPECT_EQ(options.ranks, started) << flags[3];
+    EXPECT_EQ(options.elastic->members.first_members, first) << flags[3];
+    EXPECT_EQ(options.elastic->members.max_members, most) << flags[3];
+  }
+}
+
+TEST(ElasticFlags, RefuseElasticJobsThatCannotBe) {
+  EXPECT_EQ(refusal({"-np", "2", "--min-np", "3", "true"}),
+            "hrun: --min-np 3: the job begins with 2 ranks (-np); choose at most as many");
+  EXPECT_EQ(refusal({"-np", "2", "--min-np", "0", "true"}),
+            "hrun: --min-np: must be a number of ranks from 1 to 65536, not '0'");
+  EXPECT_EQ(refusal({"-np", "2", "--elastic-timeout", "3", "true"}),
+            "hrun: --elastic-timeout needs --min-np N");
+  for (const std::vector<std::string>& way : {std::vector<std::string>{"--mpi"}, {"--launcher", "mpi"}}) {
+    std::vector<std::string> words{"-np", "2", "--min-np", "1"};
+    words.insert(words.end(), way.begin(), way.end());
+    words.emplace_back("true");
+    EXPECT_EQ(refusal(words),
+              "hrun: --min-np: elastic jobs need hrun to start the ranks: --launcher ssh or slurm");
+  }
+  EXPECT_EQ(refusal({"-np", "2", "--min-np", "1", "-x", "HORA_CPU_OPERATIONS=mpi", "true"}),
+            "hrun: --min-np: MPI ends all ranks when one is lost, so an elastic job cannot use it: set "
+            "HORA_CPU_OPERATIONS to auto, or leave --min-np out");
+}
+
+}  // namespace
+}  // namespace hora::hrun

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/launch/change_report.h"
+
+#include <gtest/gtest.h>
+
+namespace hora::hrun {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(ChangeReport, TellsEachEventOnceAndOfManyTheFirst) {
+  ChangeReport report(TimePoint(), "the members change");
+  for (int i = 0; i < 10; ++i) report.add("event " + std::to_string(i));
+  elastic::GenerationRecord record{.generation = 2, .members = {{1, 0, 0}, {2, 0, 1}}};
+  EXPECT_EQ(report.describe(record, 2, 12),
+            "event 0; event 1; event 2; event 3; event 4; event 5; event 6; event 7; 2 more; the job goes on "
+            "with 2 of 12 ranks (generation 2)");
+  record.generation = 3;
+  record.paused = true;
+  record.members.pop_back();
+  EXPECT_EQ(report.describe(record, 2, 12),
+            "the members change; the job pauses with 1 of 12 ranks, as it needs 2 (generation 3)");
+}
+
+TEST(ChangeReport, TellsHowLongItsPartsTook) {
+  ChangeReport report(TimePoint(milliseconds(100)), "");
+  report.stopped(TimePoint(milliseconds(103)));
+  EXPECT_EQ(
+      report.times(4, TimePoint(milliseconds(110))),
+      "generation 4: its members stopped 3.0 ms after the change was noticed, and were connected 7.0 ms "
+      "later");
+}
+
+}  // namespace
+}  // namespace hora::hrun
