@@ -30,7 +30,9 @@ struct GenerationRecord {
   std::uint64_t generation = 0;
   std::vector<MemberInfo> members;  ///< by rank
   std::uint64_t committed = 0;      ///< the number of steps that count; they are the same on all members
-  bool paused = false;              ///< there are fewer members than the job needs: no step is made
+  /// There are fewer members than the job needs, and they wait for others. False: no step is made with too
+  /// few either, but the members end what they do between two steps.
+  bool paused = false;
 
   bool operator==(const GenerationRecord&) const = default;
 

@@ -43,11 +43,7 @@ Leader::Actions Leader::finish(MemberId id, TimePoint now) {
   Actions actions;
   if (!processes_.remove(id) || phase_ == Phase::over) return actions;
   finished_ = true;
-  if (living().empty()) {
-    finish_all(actions);
-  } else {
-    decide_if_complete(now, actions);
-  }
+  living().empty() ? finish_all(actions) : decide_if_complete(now, actions);
   return actions;
 }
 
@@ -62,10 +58,10 @@ void Leader::stop(MemberId id, TimePoint now) {
 }
 
 void Leader::resume(MemberId id, TimePoint now) {
-  Process* process = processes_.find(id);
-  if (process == nullptr) return;
-  process->stopped.reset();
-  process->heard = now;
+  if (Process* process = processes_.find(id)) {
+    process->stopped.reset();
+    process->heard = now;
+  }
 }
 
 void Leader::hear_from(MemberId id, TimePoint now) {
@@ -115,7 +111,7 @@ Leader::Actions Leader::let_go(MemberId id, TimePoint now) {
   if (process == nullptr) return actions;
   process->goes = true;
   if (!is_member(id)) {
-    send_away(id, "the job has no use for this process", actions);
+    send_away(id, "", actions);
   } else {
     plan_change_if_due(now, actions);
   }
@@ -243,9 +239,10 @@ void Leader::start_first(TimePoint now, Actions& actions) {
 void Leader::plan_change_if_due(TimePoint now, Actions& actions) {
   if (phase_ != Phase::running || planned_) return;
   const auto members = living();
-  const bool grows =
-      static_cast<int>(members.size()) < policy_.max_members && !processes_.candidates(record_).empty();
-  if (!grows && !can_let_go(members)) return;
+  const auto size = static_cast<int>(members.size());
+  const bool grows = size < policy_.max_members && !processes_.candidates(record_).empty();
+  const bool pauses = size < policy_.min_members && !record_.paused;
+  if (!grows && !pauses && !can_let_go(members)) return;
   if (record_.paused) return end_generation(now, actions);
   planned_ = true;
   actions.push_back(

@@ -97,14 +97,16 @@ NextGeneration choose_next(const EndOfGeneration& end) {
     members.push_back(info_of(end.record, report.member));
     members.back().has_state = report.has_state;
   }
-  const bool grows = !end.lost_any || static_cast<int>(members.size()) < end.least;
+  const bool takes_in =
+      std::all_of(stay.begin(), stay.end(), [](const Report& report) { return report.takes_in; });
+  const bool grows = takes_in && (!end.lost_any || static_cast<int>(members.size()) < end.least);
   for (const auto& candidate : end.candidates) {
     if (grows && static_cast<int>(members.size()) < end.most) members.push_back(candidate);
   }
   next.record.generation = end.record.generation + 1;
   next.record.members = in_rank_order(std::move(members), end.record);
   next.record.committed = any_state(stay) ? resolve(stay) : 0;
-  next.record.paused = static_cast<int>(next.record.members.size()) < end.least;
+  next.record.paused = takes_in && static_cast<int>(next.record.members.size()) < end.least;
   if (!any_state(stay) && !next.record.members.empty()) first_that_stays(next.record, stay).has_state = true;
   return next;
 }

@@ -33,7 +33,8 @@ struct NextGeneration {
 /// Chooses the members of the next generation, and how many steps count. A pure function.
 ///
 /// A member that is to go stays if nobody else has the state. Members that live and cannot reach each other:
-/// see `cut_off`. If no step was ever made, the first member has the state by definition.
+/// see `cut_off`. If no step was ever made, the first member has the state by definition. Members of which
+/// one does not take others in (Report::takes_in) go on without new ones, and do not pause, until they do.
 [[nodiscard]] NextGeneration choose_next(const EndOfGeneration& end);
 
 /// Of members that live but cannot reach each other, those that have to go: of two hosts the one with more

@@ -13,7 +13,8 @@ namespace hora::elastic {
 Bytes encode(const Report& report) {
   Writer out;
   out.u64(report.member).u64(report.generation).u64(report.voted).u64(report.committed);
-  out.u8(report.has_state ? 1 : 0).u8(report.leaving ? 1 : 0).u64(report.unreachable.size());
+  for (const bool yes : {report.has_state, report.leaving, report.takes_in}) out.u8(yes ? 1 : 0);
+  out.u64(report.unreachable.size());
   for (const MemberId each : report.unreachable) out.u64(each);
   return out.take();
 }
@@ -27,6 +28,7 @@ Report decode_report(std::span<const std::byte> bytes) {
   report.committed = in.u64();
   report.has_state = in.boolean();
   report.leaving = in.boolean();
+  report.takes_in = in.boolean();
   const std::size_t count = in.count(1, "members");
   for (std::size_t i = 0; i < count; ++i) report.unreachable.push_back(in.u64());
   in.finish();

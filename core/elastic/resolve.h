@@ -18,7 +18,10 @@ struct Report {
   std::uint64_t voted = 0;  ///< the last step that it voted for: it holds all reduced gradients of this step
   std::uint64_t committed = 0;  ///< the last step that it made: `voted`, or the one before
   bool has_state = false;
-  bool leaving = false;                 ///< it has been asked to end, as by SIGTERM
+  bool leaving = false;  ///< it has been asked to end, as by SIGTERM
+  /// Its program is where a step begins, or in a step that does not count yet, which begins again. There a
+  /// process that joins is, too. Elsewhere the members do things that a process cannot join.
+  bool takes_in = true;
   std::vector<MemberId> unreachable{};  ///< members that it has no connection with, although they may live
 
   bool operator==(const Report&) const = default;

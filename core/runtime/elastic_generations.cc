@@ -102,6 +102,8 @@ class ElasticGenerations final : public Generations {
   }
   [[nodiscard]] bool has_more() const override { return slot_.has_more(); }
   [[nodiscard]] bool change_is_due() const override { return slot_.change_is_due(); }
+  void ask_to_leave() override { slot_.ask_to_leave(); }
+  [[nodiscard]] bool has_left() const override { return slot_.has_left(); }
   void session_ended() override { slot_.set_session_ended(); }
 
   void close() override {
@@ -147,6 +149,7 @@ class ElasticGenerations final : public Generations {
       line_.send({.kind = MemberMessage::Kind::finish});
       return true;
     }
+    if (slot_.take_wish_to_leave()) line_.send({.kind = MemberMessage::Kind::leave});
     if (!slot_.has_session_ended(member_.record().generation)) return false;
     if (member_.phase() != Phase::waiting) {
       carry_out(member_.change_is_due());
@@ -162,7 +165,7 @@ class ElasticGenerations final : public Generations {
     const Phase phase = member_.phase();
     if (phase == Phase::running || phase == Phase::forming)
       carry_out(member_.hear_stop(member_.record().generation));
-    return leaves_ || phase == Phase::waiting || phase == Phase::ended;
+    return reported_.leaving || phase == Phase::waiting || phase == Phase::ended;
   }
 
   void hear(const LeaderMessage& message) {
@@ -187,7 +190,7 @@ class ElasticGenerations final : public Generations {
     for (const auto& action : actions) {
       switch (action.kind) {
         case MemberAction::Kind::report:
-          leaves_ = action.report.leaving;
+          reported_ = action.report;
           send(elastic::message_of(action));
           break;
         case MemberAction::Kind::suspect:
@@ -200,7 +203,8 @@ class ElasticGenerations final : public Generations {
           break;
         case MemberAction::Kind::end:
           slot_.end({Code::aborted, fmt::format("this process is no member of the job any more{}{}",
-                                                action.why.empty() ? "" : ": ", action.why)});
+                                                action.why.empty() ? "" : ": ", action.why)},
+                    action.why.empty());
           break;
       }
     }
@@ -222,7 +226,8 @@ class ElasticGenerations final : public Generations {
     membership.local_rank = settings_.local_rank;
     membership.local_size = settings_.local_size;
     membership.job = job_id(settings_.secret);
-    Generation generation{{}, settings_};
+    Generation generation;
+    generation.config = settings_;
     slot_.form(std::move(generation), std::move(membership), connect_, TimePoint::max());
   }
 
@@ -275,6 +280,7 @@ class ElasticGenerations final : public Generations {
     const GenerationRecord& record = member_.record();
     elastic::Report unused;
     unused.voted = unused.committed = record.committed;
+    unused.takes_in = reported_.takes_in;
     unused.has_state = record.members[static_cast<std::size_t>(record.rank_of(member_.id()))].has_state;
     report(unused);
   }
@@ -296,7 +302,7 @@ class ElasticGenerations final : public Generations {
   std::string why_;                             // the present generation ends
   std::optional<RankEnd> lost_;                 // of the present generation
   bool alone_ = false;                          // it has not joined the running job yet
-  bool leaves_ = false;                         // it has told hrun that it is in no other generation
+  elastic::Report reported_;                    // the last one
   TimePoint next_beat_ = TimePoint::min();
   std::thread thread_;
 };

@@ -54,11 +54,17 @@ void GenerationSlot::plan_change(std::uint64_t generation) {
   change_due_ = generation;
 }
 
-void GenerationSlot::end(const Status& why) {
+void GenerationSlot::end(const Status& why, bool left) {
   const std::lock_guard lock(mutex_);
   can_take_ = false;
+  if (!over_) left_ = left;
   if (!over_) over_ = why;
   changed_.notify_all();
+}
+
+bool GenerationSlot::take_wish_to_leave() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(wants_to_leave_, false);
 }
 
 bool GenerationSlot::has_session_ended(std::uint64_t generation) const {
@@ -101,6 +107,17 @@ bool GenerationSlot::has_more() const {
 bool GenerationSlot::change_is_due() const {
   const std::lock_guard lock(mutex_);
   return change_due_ > 0 && change_due_ == taken_;
+}
+
+void GenerationSlot::ask_to_leave() {
+  const std::lock_guard lock(mutex_);
+  wants_to_leave_ = true;
+  event_.ring();
+}
+
+bool GenerationSlot::has_left() const {
+  const std::lock_guard lock(mutex_);
+  return left_;
 }
 
 void GenerationSlot::set_session_ended() {

@@ -43,8 +43,11 @@ class GenerationSlot {
   void drop();
   /// The generation is to end with the next step that counts.
   void plan_change(std::uint64_t generation);
-  /// There are no more generations for this process. The first reason counts.
-  void end(const Status& why);
+  /// There are no more generations for this process. The first reason counts. `left`: as somebody has asked
+  /// for.
+  void end(const Status& why, bool left = false);
+  /// Whether the user's thread asks to leave; true once.
+  [[nodiscard]] bool take_wish_to_leave();
   /// Whether the user's thread has said so of this generation: see Generations::session_ended.
   [[nodiscard]] bool has_session_ended(std::uint64_t generation) const;
   [[nodiscard]] Finish finish() const;
@@ -56,6 +59,8 @@ class GenerationSlot {
   [[nodiscard]] std::optional<Generation> take();
   [[nodiscard]] bool has_more() const;
   [[nodiscard]] bool change_is_due() const;
+  void ask_to_leave();
+  [[nodiscard]] bool has_left() const;
   void set_session_ended();
   void set_finish(bool well);
 
@@ -71,6 +76,8 @@ class GenerationSlot {
   std::uint64_t change_due_ = 0;        // the number of the generation that is to end with the next step
   std::optional<std::uint64_t> session_ended_;  // the number of the generation whose session has ended
   std::optional<Status> over_;                  // there are no more generations
+  bool wants_to_leave_ = false;                 // the member thread has not heard of it
+  bool left_ = false;                           // `over_`, as this process was to leave
   Finish finish_ = Finish::no;
 };
 

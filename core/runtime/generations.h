@@ -48,6 +48,10 @@ class Generations {
   /// Whether the generation that was taken last is to end with the next step that counts: others want to
   /// join, or ranks are to leave. Rank 0 alone is told.
   [[nodiscard]] virtual bool change_is_due() const = 0;
+  /// Asks to leave the job between two steps: `change_is_due` tells when, and the next `await_next` throws.
+  virtual void ask_to_leave() = 0;
+  /// Whether this process has left the job in order, as it or somebody else has asked for.
+  [[nodiscard]] virtual bool has_left() const = 0;
   /// The session of the generation that was taken last has ended on this rank, as it has on the others or is
   /// about to.
   virtual void session_ended() = 0;

@@ -81,6 +81,7 @@ elastic::Report Job::end_generation(const Status& why) {
   report.voted = steps.voted;
   report.committed = steps.committed;
   report.has_state = steps.has_state;
+  report.takes_in = steps.takes_in;
   return report;
 }
 

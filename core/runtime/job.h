@@ -71,7 +71,13 @@ class Job {
   /// As Runtime's.
   [[nodiscard]] int state_root() const { return state_root_; }
   /// As Runtime's.
+  void ask_to_leave() { generations_->ask_to_leave(); }
+  /// As Runtime's.
+  [[nodiscard]] bool has_left() const { return generations_->has_left(); }
+  /// As Runtime's.
   [[nodiscard]] bool change_is_due() const { return change_is_due_; }
+  /// As Runtime's.
+  void set_takes_in(bool takes_in) { lasting_->steps.takes_in = takes_in; }
   /// As Runtime's.
   bool commit();
   /// As Runtime's. Throws Error(invalid_argument) if no other generation follows, or on a thread that runs

@@ -145,7 +145,10 @@ int Runtime::join(bool divide_by_initial_size) {
 bool Runtime::is_elastic() const { return job_->is_elastic(); }
 std::uint64_t Runtime::generation() const { return job_->session()->membership().generation; }
 int Runtime::state_root() const { return job_->state_root(); }
+void Runtime::ask_to_leave() { job_->ask_to_leave(); }
+bool Runtime::has_left() const { return job_->has_left(); }
 bool Runtime::change_is_due() const { return job_->change_is_due(); }
+void Runtime::set_takes_in(bool takes_in) { job_->set_takes_in(takes_in); }
 bool Runtime::commit() { return job_->commit(); }
 std::uint64_t Runtime::next_generation() { return job_->next_generation(); }
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import atexit
 import concurrent.futures.thread  # noqa: F401 - before this module registers what runs at the end
+import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from hora import _arrays, _ending, _job, _mpi, _traces
 from hora import process_sets as sets
-from hora._errors import HoraArgumentError, HoraRanksChangedError
+from hora._errors import HoraArgumentError, HoraInternalError, HoraRanksChangedError
 
 _homogeneous = True
 _identities: list[int] = []  # of an elastic job: the number of each rank's process, which never changes
@@ -70,9 +71,11 @@ def next_generation() -> None:
 
     Raises:
         HoraInternalError: this process is not among them any more, or the job is not elastic.
+        SystemExit: this process was asked to leave, and has left in order. Exit code 0.
     """
     joins = _job.is_alone()
-    _job.runtime().next_generation()
+    with _ends_if_it_has_left():
+        _job.runtime().next_generation()
     _begin_generation(joins)
 
 
@@ -85,10 +88,12 @@ def commit(make: Callable[[], None]) -> bool:
 
     Raises:
         HoraInternalError: this process is not among the ranks that are left, or the job has failed.
+        SystemExit: as `next_generation`.
     """
     runtime = _job.runtime()
     former = runtime.generation
-    counts = not runtime.is_elastic or runtime.commit()
+    with _ends_if_it_has_left():
+        counts = not runtime.is_elastic or runtime.commit()
     if counts:
         make()
     if runtime.generation != former:
@@ -117,9 +122,21 @@ def _begin_generation(joins: bool = False) -> None:
                 kept = sets.from_numbers(_arrays.allgather(numbers, "elastic.sets").tolist(), kept)
             sets.follow(kept, int(met[stay, 1].min()), _identities)
         except HoraRanksChangedError:
-            _job.runtime().next_generation()
+            with _ends_if_it_has_left():
+                _job.runtime().next_generation()
         else:
             return
+
+
+@contextlib.contextmanager
+def _ends_if_it_has_left() -> Iterator[None]:
+    """Ends the program, with exit code 0, if there is no other generation because this process has left."""
+    try:
+        yield
+    except HoraInternalError:
+        if not _job.runtime().has_left:
+            raise
+        raise SystemExit(0) from None
 
 
 def shutdown() -> None:

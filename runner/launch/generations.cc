@@ -81,6 +81,12 @@ GenerationOrders Generations::hear(int rank, const MemberMessage& message, TimeP
     refusal.messages.push_back({rank, refusal_of_a_join()});
     return refusal;
   }
+  if (message.kind == MemberMessage::Kind::leave && (ends_expected_ || !is_member(process))) {
+    GenerationOrders at_once;  // a process that hrun has told to end waits for no step
+    process.out = "";
+    at_once.kills.push_back(rank);
+    return at_once;
+  }
   if (message.kind == MemberMessage::Kind::finish && !process.out) process.finished = true;
   const Cause cause = cause_of(rank, message);
   GenerationOrders orders = carry_out(elastic::deliver(leader_, process.info, message, now), cause, now, now);
@@ -130,9 +136,7 @@ GenerationOrders Generations::lose_host(int host, const std::string& why, TimePo
   if (!over && cause.lost != 0) change(cause, now).add(why);
   GenerationOrders orders = carry_out(leader_.lose_host(host, now), cause, now, now);
   orders.goes_on = !over && !cannot_begin();
-  for (const int rank : ranks) {
-    if (orders.goes_on) count_loss(rank, false, generation, now);
-  }
+  for (const int rank : orders.goes_on ? ranks : std::vector<int>()) count_loss(rank, false, generation, now);
   end_if_it_cannot_begin(orders);
   return orders;
 }
@@ -269,7 +273,7 @@ void Generations::make_vacant(int rank, TimePoint now, GenerationOrders& orders)
   const auto at = vacancies_.open(rank, now);
   if (at && *at > now) {
     orders.lines.push_back(
-        fmt::format("rank {} fails again and again: its next process is started in {:.0f} s", rank,
+        fmt::format("rank {} fails again and again: its next process is started in {:.3g} s", rank,
                     std::chrono::duration<double>(*at - now).count()));
   }
   replace(now, orders);

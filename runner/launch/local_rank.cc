@@ -195,6 +195,7 @@ void LocalRank::signal(int number) const {
 void LocalRank::kill() {
   if (!left_) return;
   ::kill(-pid_, SIGKILL);
+  killed_ = true;
   if (!running_) release();
 }
 
@@ -202,6 +203,7 @@ std::string LocalRank::reaped() {
   running_ = false;
   std::string trouble = member_.trouble();
   member_.close();
+  if (killed_) release();
   return trouble;
 }
 

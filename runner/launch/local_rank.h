@@ -96,6 +96,7 @@ class LocalRank {
   int pid_ = 0;
   bool running_ = true;
   bool left_ = true;
+  bool killed_ = false;  // its whole group
   std::shared_ptr<OutputSource> output_;
   std::shared_ptr<OutputSource> errors_;
   Descriptor news_;  // on which the rank hears of the ends of others

@@ -173,6 +173,42 @@ def test_processes_that_replace_lost_ones_change_no_result(
     check_audit(tmp_path)
 
 
+LEAVE = """
+import os, signal, sys, torch, hora.torch as hvd
+hvd.init()
+started_as = int(os.environ["HORA_RANK"])
+model = torch.nn.Linear(4, 1)
+data = torch.utils.data.TensorDataset(torch.ones(64, 4))
+training = hvd.elastic.Training(model, torch.optim.SGD(model.parameters(), lr=0.1), data, batch=16, microbatch=4)
+made = 0
+for epoch in training.epochs(3):
+    for x, in training.batches():
+        if started_as == 1 and training.progress.steps == 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+        training.backward(model(x).square().mean())
+        made += training.step()
+        if started_as != 1 and training.progress.steps == 7 and hvd.size() == 3:
+            training.retry(lambda: None)  # it has heard of the wish by then
+print("done", made, hvd.size())
+"""
+
+
+def test_a_process_that_gets_sigterm_leaves_before_the_next_step():
+    finished = hrun("-np", "3", "--min-np", "1", *ready_python(), "-c", LEAVE)
+    assert finished.returncode == 0, finished.stderr
+    assert sorted(finished.stdout.splitlines()) == ["[0] done 12 2", "[2] done 12 2"], finished.stderr
+    [line] = finished.stderr.splitlines()
+    assert line.startswith("hrun: rank 1 (pid ") and line.endswith(
+        ") has left; the job goes on with 2 of 3 ranks (generation 2)"
+    )
+
+
+def test_ranks_that_would_leave_on_sigterm_end_when_hrun_ends_the_job():
+    program = LEAVE.replace("epochs(3)", "epochs(10**9)").replace("== 5", "== -5")
+    words = ("-np", "3", "--min-np", "1", "--timeout", "2", "--grace", "60", *ready_python())
+    assert hrun(*words, "-c", program, seconds=30).returncode == 124
+
+
 def test_a_process_that_would_train_something_else_does_not_join():
     program = """
         import os, torch, hora, hora.torch as hvd
@@ -241,6 +277,28 @@ def test_a_program_that_goes_on_from_a_checkpoint_may_be_started_while_the_job_r
         "[1] done 12 1 3 1 [0, 2] 1",
         "[2] done 12 2 3 2 [0, 2] 3",
     ]
+
+
+# As if another rank had died before its vote.
+VOTED_DOWN = """
+import hora._membership as membership, hora.torch.elastic.members as members
+votes = losses = 0
+
+def vote(make, commit=membership.commit):
+    global votes, losses
+    votes += 1
+    losses += votes in (8, 13)
+    return votes not in (8, 13) and commit(make)
+
+membership.commit = vote
+members.who = lambda: losses
+"""
+
+
+def test_a_step_that_is_voted_down_changes_nothing():
+    made = hrun("-np", "2", *ready_python(), "-c", TRAIN, "data set", "", "")
+    again = hrun("-np", "2", *ready_python(), "-c", VOTED_DOWN + TRAIN, "data set", "", "")
+    assert results(again, 2) == results(made, 2)
 
 
 def test_the_program_of_the_page_learns_to_its_end(tmp_path: pathlib.Path):

@@ -33,6 +33,8 @@ class ListedGenerations final : public Generations {
   std::optional<Generation> take_next() override { return std::exchange(next_, std::nullopt); }
   [[nodiscard]] bool has_more() const override { return !all_.empty(); }
   [[nodiscard]] bool change_is_due() const override { return false; }
+  void ask_to_leave() override {}
+  [[nodiscard]] bool has_left() const override { return false; }
   void session_ended() override {}
   void close() override {}
   void finish(bool) override {}

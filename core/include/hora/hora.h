@@ -327,6 +327,18 @@ class Runtime {
   /// Whether processes wait to join the job, or ranks are to leave it, as all ranks have heard with the last
   /// `commit`. Then they all call `next_generation` before the next step. Until then nothing changes.
   [[nodiscard]] bool change_is_due() const;
+  /// Says whether processes that join may come in, from now on. They find the other ranks where a step
+  /// begins, so a program that also communicates between two steps says false before it votes for a step, and
+  /// true before the next one begins; true at first. While it is false, ranks that are too few do not pause
+  /// either: `change_is_due` tells them to. All ranks call it alike.
+  void set_takes_in(bool takes_in);
+  /// Asks to leave an elastic job between two steps, as a process should that is to end soon. The ranks hear
+  /// of it by `change_is_due`. Then `next_generation` throws Error(aborted) on this one. Nothing in a job
+  /// that is not elastic. Any thread.
+  void ask_to_leave();
+  /// Whether this process is in no generation any more because it was to leave: it has asked for that, or
+  /// `hrun resize` or `hrun drain` has.
+  [[nodiscard]] bool has_left() const;
   /// Leaves the present generation, and joins the next one as soon as there are enough ranks. Returns the
   /// number of steps that count. One thread at a time, and not one that runs the engine. Throws
   /// Error(invalid_argument) if the job is not elastic, and Error(aborted) or (unavailable) if this process

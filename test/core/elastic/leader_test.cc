@@ -122,6 +122,18 @@ TEST_F(LeaderOfFour, KeepsWhoIsToGoWhileNobodyElseHasTheState) {
   EXPECT_TRUE(leader_.record().paused);
 }
 
+TEST_F(LeaderOfFour, PausesWithTheNextStepWhereTheLastOnesAreBetweenTwo) {
+  for (const MemberId id : {1, 2, 3}) (void)leader_.die(id, now_);
+  Report busy = report(4);
+  busy.takes_in = false;
+  (void)leader_.report(busy, now_);
+  EXPECT_FALSE(leader_.record().paused);
+  EXPECT_THAT(told(leader_.formed(4, leader_.record().generation, now_)),
+              ElementsAre(std::pair(Order::go, 4), std::pair(Order::plan_change, 4)));
+  (void)all_report({4});
+  EXPECT_TRUE(leader_.record().paused);
+}
+
 TEST_F(LeaderOfFour, PausesWithTooFewAndGoesOnWhenOthersHaveCome) {
   for (const MemberId id : {1, 2, 3}) (void)leader_.die(id, now_);
   (void)all_report({4});

@@ -45,7 +45,7 @@ TEST_F(RunningMember, ReportsWhenItsEngineHasStoppedWhomItHasLost) {
   EXPECT_EQ(kinds(member_.lose({2})), std::vector{Does::suspect});
   const auto actions = member_.engine_stopped({.voted = 5, .committed = 4, .has_state = true});
   ASSERT_EQ(kinds(actions), std::vector{Does::report});
-  EXPECT_EQ(actions.front().report, (Report{1, 1, 5, 4, true, false, {2}}));
+  EXPECT_EQ(actions.front().report, (Report{1, 1, 5, 4, true, false, true, {2}}));
   EXPECT_TRUE(member_.engine_stopped({}).empty()) << "once for each generation";
 }
 

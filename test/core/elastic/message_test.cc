@@ -25,7 +25,7 @@ std::vector<MemberMessage> member_messages() {
   return {{.kind = Kind::join, .port = 4711},
           {.kind = Kind::beat},
           {.kind = Kind::suspect, .peer = 8},
-          {.kind = Kind::report, .port = 4712, .report = {7, 3, 12, 11, true, false, {8}}},
+          {.kind = Kind::report, .port = 4712, .report = {7, 3, 12, 11, true, false, false, {8}}},
           {.kind = Kind::formed, .generation = 3},
           {.kind = Kind::leave},
           {.kind = Kind::finish}};

@@ -53,6 +53,20 @@ TEST(NextGeneration, TakesCandidatesUpToTheMostMembers) {
       << "there are too few without them";
 }
 
+TEST(NextGeneration, TakesNobodyAndDoesNotPauseWhereAMemberIsBetweenTwoSteps) {
+  EndOfGeneration end = end_of_six();
+  end.reports.resize(3);
+  end.candidates = {{10, 2, 0}};
+  end.least = 5;
+  end.reports[1].takes_in = false;
+  const NextGeneration next = choose_next(end);
+  EXPECT_THAT(members_of(next.record), ElementsAre(0, 1, 2));
+  EXPECT_FALSE(next.record.paused);
+  end.reports[1].takes_in = true;
+  EXPECT_THAT(members_of(choose_next(end).record), ElementsAre(0, 1, 2, 10));
+  EXPECT_TRUE(choose_next(end).record.paused);
+}
+
 TEST(NextGeneration, LosesTheStateWithTheLastThatHasIt) {
   EndOfGeneration end = end_of_six();
   for (auto& report : end.reports) report.has_state = false;

@@ -37,7 +37,7 @@ TEST(Resolve, RefusesVotesThatCannotBe) {
 }
 
 TEST(Report, IsReadAsItWasWritten) {
-  const Report report{3, 9, 8, 7, true, true, {4, 5}};
+  const Report report{3, 9, 8, 7, true, true, false, {4, 5}};
   EXPECT_EQ(decode_report(encode(report)), report);
   const Bytes whole = encode(report);
   for (std::size_t length = 0; length < whole.size(); ++length)

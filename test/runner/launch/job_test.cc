@@ -57,7 +57,7 @@ constexpr const char* kMember = R"(
   take() { dd bs=4096 count=1 status=none <&$HORA_MEMBER_FD >/dev/null; }
   tell() { printf "$1" >&$HORA_MEMBER_FD; }
   formed() { tell "\\4\\$1"; }
-  report() { tell "\\3\\5\\1\\$1\\0\\0\\1\\0\\0"; }
+  report() { tell "\\3\\5\\1\\$1\\0\\0\\1\\0\\1\\0"; }
   tell '\0\5'
 )";
 

@@ -258,6 +258,9 @@ void ElasticJob::stop_engine(Process& process) {
     report.committed = stopped.committed;
     report.has_state = stopped.has_state;
     report.leaving = stopped.leaves;
+    const bool takes_in = random_() % 16 != 0;
+    if (!takes_in) closed_.emplace(stopped.generation, stopped.info.id);
+    report.takes_in = takes_in || has(Bug::joins_at_any_time);
     report.unreachable.assign(stopped.unconnected.begin(), stopped.unconnected.end());
     if (has(Bug::report_invents_a_vote) && report.has_state) report.voted = report.committed + 1;
     if (has(Bug::report_forgets_a_vote)) report.voted = report.committed;
@@ -626,8 +629,15 @@ void ElasticJob::check_record(const GenerationRecord& record) {
                    record.committed, record.paused ? ", paused" : ""));
   const auto size = static_cast<int>(record.members.size());
   if (size > plan_.hosts * plan_.slots) fail("there are too many members");
-  if (record.paused != (size < plan_.least))
+  const bool closed = std::any_of(record.members.begin(), record.members.end(), [&](const auto& member) {
+    return closed_.contains({record.generation - 1, member.id});
+  });
+  if (record.paused != (size < plan_.least && !closed))
     fail("the job pauses, or does not, with the wrong number of members");
+  if (closed && std::any_of(record.members.begin(), record.members.end(), [&](const MemberInfo& member) {
+        return records_.at(record.generation - 1).rank_of(member.id) < 0;
+      }))
+    fail("a process has joined while another one could not take it in");
   if (!steps_.empty() && record.committed < steps_.rbegin()->first) {
     fail(fmt::format("generation {} begins after step {}, and somebody has made step {}", record.generation,
                      record.committed, steps_.rbegin()->first));

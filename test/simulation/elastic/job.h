@@ -131,6 +131,7 @@ class ElasticJob {
   std::vector<PlannedEvent> armed_;  // for a moment
   TimePoint calm_since_ = begin_;    // the last fault
   std::map<std::uint64_t, GenerationRecord> records_;
+  std::set<std::pair<std::uint64_t, MemberId>> closed_;  // who took nobody in, at the end of which generation
   std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>>
       steps_;  // state and generation of each step
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::map<MemberId, std::vector<int>>> shares_;

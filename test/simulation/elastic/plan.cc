@@ -24,7 +24,8 @@ const char* name(Bug bug) {
                                                 "decides without joiners",
                                                 "resolution is ignored",
                                                 "hrun never looks",
-                                                "identity is used again"};
+                                                "identity is used again",
+                                                "joins at any time"};
   return kNames[static_cast<int>(bug)];
 }
 

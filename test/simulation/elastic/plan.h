@@ -51,8 +51,9 @@ enum class Bug {
   resolution_is_ignored,      ///< a member does not make the step that the record says counts
   hrun_never_looks,           ///< silence and deadlines are not noticed
   identity_is_used_again,     ///< a process that replaces another one takes its identity
+  joins_at_any_time,          ///< a report says that processes may join, although they cannot
 };
-inline constexpr int kBugs = 17;
+inline constexpr int kBugs = 18;
 [[nodiscard]] const char* name(Bug bug);
 
 /// An elastic job with all its faults, made of a seed. A value.

@@ -4,6 +4,8 @@ change."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch.nn.modules.batchnorm import _NormBase
 
@@ -52,6 +54,7 @@ class Buffers:
         self._versions: dict[str, tuple[int, int]] = {}  # of the buffers while they have these values
         self._changes: dict[str, torch.Tensor] = {}  # that this rank has made in the step
         self._pending: list[int] = []  # the handles of what is being reduced
+        self._sums: list[Any] = []  # of the changes of all ranks, each a tensor
         self.begin_generation()
 
     def begin_generation(self) -> None:
@@ -95,16 +98,18 @@ class Buffers:
             self._pending.append(allreduce_async_(flat, name=f"elastic.buffers.{place}", op=ops.Sum))
 
     def finish(self, others: bool) -> None:
-        """Makes the buffers what they are after the step. All ranks call it in each step. `others`: some rank
-        has seen others change than those that are sent."""
-        sums = [_job.synchronize(handle) for handle in self._pending]
+        """Waits for the changes of all ranks. All ranks call it in each step. `others`: some rank has seen
+        others change than those that are sent."""
+        self._sums = [_job.synchronize(handle) for handle in self._pending]
         self._pending = []
         if others:
             self._agree()
             self.start()
             self.finish(False)
-            return
-        for names, changes in zip(self._places().values(), sums, strict=True):
+
+    def make(self) -> None:
+        """Makes the buffers what they are after the step, which counts."""
+        for names, changes in zip(self._places().values(), self._sums, strict=True):
             sizes = [self._before[name].numel() for name in names]
             for name, change in zip(names, changes.split(sizes), strict=True):
                 before = self._before[name]

@@ -44,6 +44,7 @@ class Members:
         Raises:
             HoraInternalError: the models, optimizers, data or arguments of the ranks differ.
         """
+        _job.runtime().set_takes_in(False)
         self.retry(self._batches.require_alike)
         self.give_to_all()
 
@@ -54,12 +55,32 @@ class Members:
     def join(self) -> None:
         """Joins the others, if this process is alone."""
         if _job.is_alone():
+            _job.runtime().set_takes_in(True)
             self.change(_membership.next_generation)
 
-    def change_if_due(self) -> None:
-        """Takes in those that wait to join, and lets those go that are to leave. Between two steps."""
-        if _job.runtime().change_is_due:
+    def begin_step(self) -> None:
+        """Takes in those that wait to join, and lets those go that are to leave."""
+        runtime = _job.runtime()
+        runtime.set_takes_in(True)
+        if runtime.change_is_due:
             self.change(_membership.next_generation)
+
+    def end_step(self, make: Callable[[], None], take_back: Callable[[], None], is_void: bool) -> bool:
+        """Votes for a step, unless it is void. Makes it if it counts, and else takes it back. Returns whether
+        it counts."""
+        runtime = _job.runtime()
+
+        def end() -> bool:
+            if is_void:
+                _membership.next_generation()
+            counts = not is_void and _membership.commit(make)
+            if not counts:
+                take_back()  # before others get the state
+            return counts
+
+        if not is_void:
+            runtime.set_takes_in(False)  # from here on to the next step, unless this one is taken back
+        return self.change(end)
 
     def change(self, function: Callable[[], _Result]) -> _Result:
         """Calls a function after which the ranks may be others."""
@@ -95,7 +116,7 @@ class Members:
             others, layout = broadcast_object((own, self._trained.layout()), root, "elastic.training.joins")
             if self._joins:
                 checks.check_like(own, others)
-                self._trained.adopt(layout)
+            self._trained.adopt(layout)  # also here a first step may have made buffers that do not count
             self._give_to_all()
             counts = _membership.commit(_nothing)
         except TOLD:

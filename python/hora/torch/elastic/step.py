@@ -129,6 +129,7 @@ class DeferredMaker(Maker):
         await_sound(self._model.parameters())
 
     def make(self) -> None:
+        self._buffers.make()
         optimizer = self._optimizer
         if self._clip_norm is not None:
             if self._scaler is not None:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from hora import _job, _membership, ops
+from hora import _job, ops
 from hora._errors import HoraUsageError
 from hora.torch.elastic import checks
 from hora.torch.elastic.audit import Audit, who
@@ -22,6 +22,7 @@ from hora.torch.elastic.members import TOLD, Members
 from hora.torch.elastic.progress import Progress
 from hora.torch.elastic.shares import Piece
 from hora.torch.elastic.step import CopyingMaker, DeferredMaker, Maker, Step, why_copies
+from hora.torch.elastic.termination import leave_on_sigterm
 from hora.torch.elastic.trained import Trained
 
 _Result = TypeVar("_Result")
@@ -58,6 +59,8 @@ class Training:
       not count. Leave the loop, save checkpoints, and call `retry` where `training.step()` is True, or after
       `training.batches()`. Other calls that communicate need `retry`.
     - Several optimizers, LBFGS, Adasum: see `attempt`.
+    - SIGTERM makes a process leave the job before the next step, with exit code 0, unless the program handles
+      it itself.
 
     Without `hrun --min-np`, or on one process, the same program trains in the same way.
 
@@ -127,6 +130,7 @@ class Training:
         self._left = False  # whether the last step was left before its end
         self._members = Members(self._batches, self._trained, self._maker, self.progress)
         self._members.begin()
+        leave_on_sigterm()
         if why and _job.runtime().is_elastic and _job.rank() == 0 and not _job.is_alone():
             _tell_of_copies(why)
 
@@ -161,7 +165,8 @@ class Training:
         self._batches.begin(epoch, self.progress.place)
         try:
             while self.progress.epoch == epoch:
-                self._members.change_if_due()
+                self._take_back_if_left()
+                self._members.begin_step()
                 whole = self._batches.step_from(epoch, self.progress.place)
                 if whole is None:
                     self._end_epoch()
@@ -248,6 +253,7 @@ class Training:
             raise HoraUsageError(
                 "retry() was called within a step: call it where training.step() is True, or after the loop"
             )
+        self._take_back_if_left()
         return self._members.retry(function, *args, **kwargs)
 
     # --- checkpoints ---
@@ -271,9 +277,12 @@ class Training:
 
     # --- the parts of a step ---
 
-    def _begin(self, whole: Piece) -> Step:
+    def _take_back_if_left(self) -> None:
         if self._left:
             self._maker.take_back()
+            self._left = False
+
+    def _begin(self, whole: Piece) -> Step:
         self._maker.begin()
         share = self._batches.share_of(whole)
         self._step = Step(whole, share, self._batches.given_for(share, whole), who())
@@ -292,12 +301,7 @@ class Training:
             with _void_if_ranks_change(step):
                 self._maker.complete()
         step.has_ended = True
-        if step.is_void:
-            self._members.change(_membership.next_generation)
-        elif self._members.change(lambda: _membership.commit(lambda: self._make(step))):
-            return True
-        self._maker.take_back()
-        return False
+        return self._members.end_step(lambda: self._make(step), self._maker.take_back, step.is_void)
 
     def _make(self, step: Step) -> None:
         """Makes a step that counts."""
