@@ -4,6 +4,11 @@
 #include <algorithm>
 
 namespace hora {
+namespace {
+
+constexpr std::uint64_t kFarMore = 16;  // as often as another decision
+
+}  // namespace
 
 void StepCounter::note_behind(const RankSet& places, Clock::duration time) {
   if (time <= Clock::duration::zero()) return;
@@ -19,8 +24,10 @@ void StepCounter::note_behind(const std::vector<Clock::duration>& times) {
 }
 
 void StepCounter::count(DecisionId repeated, std::uint64_t times, const Schedule& schedule) {
-  if (!schedule.knows(marker_)) marker_ = repeated;
+  const bool far_more_often = times > kFarMore * (marker_times_ + 1);
+  if (!schedule.knows(marker_) || far_more_often) marker_ = repeated;
   if (repeated != marker_) return;
+  marker_times_ = times;
   ended_.push_back({times - 1, behind_});
   std::fill(behind_.begin(), behind_.end(), Clock::duration::zero());
 }

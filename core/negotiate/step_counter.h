@@ -22,7 +22,8 @@ struct TrainingStep {
 ///
 /// Users do not tell Hora where a step ends. So the first decision that is repeated marks the steps: each
 /// time it is made again, a step has ended. When the schedule forgets this decision, the next repeated one
-/// replaces it. *Engine only.*
+/// replaces it. A decision that is made far more often replaces it, too: programs repeat some before the
+/// training, such as those that give all ranks the state. *Engine only.*
 class StepCounter {
  public:
   explicit StepCounter(std::size_t places) : behind_(places) {}
@@ -40,6 +41,7 @@ class StepCounter {
 
  private:
   DecisionId marker_ = 0;                // the decision that marks the steps
+  std::uint64_t marker_times_ = 0;       // how often it was made
   std::vector<Clock::duration> behind_;  // in the present step, by place
   std::vector<TrainingStep> ended_;
 };

@@ -9,25 +9,25 @@ namespace hora::hrun {
 
 namespace {
 
-constexpr int kMostRanks = 1 << 16;
-constexpr int kMostChanges = 1'000'000;
-constexpr double kMostSeconds = 1e7;
-constexpr std::chrono::seconds kSilence{6};  // a rank is silent while it stops, for up to 5 s
+constexpr int kMostElasticRanks = 1 << 16;
+constexpr int kMostElasticChanges = 1'000'000;
+constexpr double kMostElasticSeconds = 1e7;
+constexpr std::chrono::seconds kElasticSilence{6};  // a rank is silent while it stops, for up to 5 s
 
-std::string ranks_of(int count) { return fmt::format("{} rank{}", count, count == 1 ? "" : "s"); }
+std::string number_of_ranks(int count) { return fmt::format("{} rank{}", count, count == 1 ? "" : "s"); }
 
 }  // namespace
 
 void ElasticFlags::add_to(CLI::App& app) {
-  app.add_option("--min-np,--min-num-proc", min_ranks)->check(number_from(1, kMostRanks, "ranks"), "");
-  app.add_option("--max-np,--max-num-proc", max_ranks)->check(number_from(1, kMostRanks, "ranks"), "");
-  app.add_option("--elastic-timeout", timeout)->check(number_from(0.001, kMostSeconds, "seconds"), "");
+  app.add_option("--min-np,--min-num-proc", min_ranks)->check(number_from(1, kMostElasticRanks, "ranks"), "");
+  app.add_option("--max-np,--max-num-proc", max_ranks)->check(number_from(1, kMostElasticRanks, "ranks"), "");
+  app.add_option("--elastic-timeout", timeout)->check(number_from(0.001, kMostElasticSeconds, "seconds"), "");
   app.add_option("--max-replacements", most_replacements)
-      ->check(number_from(0, kMostChanges, "processes"), "");
+      ->check(number_from(0, kMostElasticChanges, "processes"), "");
   app.add_option("--blacklist-cooldown-range", cooldown_range)
       ->expected(2)
-      ->check(number_from(0.0, kMostSeconds, "seconds"), "");
-  app.add_option("--reset-limit", reset_limit)->check(number_from(0, kMostChanges, "changes"), "");
+      ->check(number_from(0.0, kMostElasticSeconds, "seconds"), "");
+  app.add_option("--reset-limit", reset_limit)->check(number_from(0, kMostElasticChanges, "changes"), "");
 }
 
 std::optional<GenerationPolicy> ElasticFlags::policy(int ranks) const {
@@ -41,17 +41,17 @@ std::optional<GenerationPolicy> ElasticFlags::policy(int ranks) const {
     return std::nullopt;
   }
   GenerationPolicy policy;
-  policy.members.silence = kSilence;
+  policy.members.silence = kElasticSilence;
   policy.members.first_members = ranks;
   policy.members.min_members = min_ranks.value_or(ranks);
   policy.members.max_members = max_ranks.value_or(ranks);
   if (policy.members.min_members > ranks) {
     refuse(fmt::format("--min-np {}: the job begins with {} (-np); choose at most as many", *min_ranks,
-                       ranks_of(ranks)));
+                       number_of_ranks(ranks)));
   }
   if (policy.members.max_members < ranks) {
     refuse(fmt::format("--max-np {}: the job begins with {} (-np); choose at least as many", *max_ranks,
-                       ranks_of(ranks)));
+                       number_of_ranks(ranks)));
   }
   if (timeout) policy.members.pause_timeout = seconds(*timeout);
   policy.replacement.most = most_replacements.value_or(std::numeric_limits<int>::max());

@@ -3,13 +3,11 @@
 
 #include "runner/launch/generations.h"
 
+#include <CLI/CLI.hpp>
+
 #include <optional>
 #include <string>
 #include <vector>
-
-namespace CLI {
-class App;
-}
 
 namespace hora::hrun {
 

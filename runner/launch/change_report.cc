@@ -28,17 +28,22 @@ std::string listed(std::vector<std::string> texts, const char* mark) {
 
 std::string ChangeReport::describe(const elastic::GenerationRecord& record, int least, int most) {
   const auto events = std::exchange(events_, {});
-  return fmt::format("{}; the job {} with {} of {} ranks{} (generation {})",
-                     events.empty() ? why_ : listed(events, "; "), record.paused ? "pauses" : "goes on",
-                     record.members.size(), most, record.paused ? fmt::format(", as it needs {}", least) : "",
-                     record.generation);
+  told_ = events.empty() ? why_ : listed(events, "; ");
+  return fmt::format("{}; the job {} with {} of {} ranks{} (generation {})", told_,
+                     record.paused ? "pauses" : "goes on", record.members.size(), most,
+                     record.paused ? fmt::format(", as it needs {}", least) : "", record.generation);
 }
 
-std::string ChangeReport::times(std::uint64_t generation, TimePoint now) const {
+ChangeTimes ChangeReport::times(TimePoint now) const {
+  const auto seconds = [](Clock::duration time) { return std::chrono::duration<double>(time).count(); };
+  return {told_, seconds(now - formed_), seconds(stopped_ - noticed_), seconds(formed_ - stopped_)};
+}
+
+std::string ChangeReport::describe_times(std::uint64_t generation) const {
   return fmt::format(
       "generation {}: its members stopped {:.1f} ms after the change was noticed, and were connected {:.1f} "
       "ms later",
-      generation, milliseconds_of(stopped_ - noticed_), milliseconds_of(now - stopped_));
+      generation, milliseconds_of(stopped_ - noticed_), milliseconds_of(formed_ - stopped_));
 }
 
 }  // namespace hora::hrun

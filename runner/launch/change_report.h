@@ -3,6 +3,7 @@
 
 #include "core/base/clock.h"
 #include "core/elastic/generation_record.h"
+#include "runner/observe/generation_report.h"
 
 #include <string>
 #include <utility>
@@ -27,15 +28,21 @@ class ChangeReport {
   /// "<events>; the job goes on with 3 of 4 ranks (generation 2)". The events are told once. `most`: how many
   /// ranks the job may have; `least`: with fewer it pauses.
   [[nodiscard]] std::string describe(const elastic::GenerationRecord& record, int least, int most);
+  /// The members of the new generation are connected: the change is over.
+  void formed(TimePoint now) { formed_ = now; }
   /// "generation 2: its members stopped 1.2 ms after the change was noticed, and were connected 9.1 ms
   /// later".
-  [[nodiscard]] std::string times(std::uint64_t generation, TimePoint now) const;
+  [[nodiscard]] std::string describe_times(std::uint64_t generation) const;
+  /// Of a change that is over.
+  [[nodiscard]] ChangeTimes times(TimePoint now) const;
 
  private:
   TimePoint noticed_;
   TimePoint stopped_;
+  TimePoint formed_{};
   std::string why_;
-  std::vector<std::string> events_;
+  std::vector<std::string> events_;  // of which no line was given
+  std::string told_;                 // those of which one was
 };
 
 }  // namespace hora::hrun

@@ -31,11 +31,27 @@ void end_job(const std::string& why, GenerationOrders& orders) {
   orders.lines.push_back(fmt::format("the job cannot go on: {}", why));
 }
 
-elastic::LeaderMessage refusal_of_a_join() {
+GenerationOrders refuse_to_join(int rank) {
   elastic::LeaderMessage out;
   out.kind = elastic::LeaderMessage::Kind::out;
   out.why = "it has joined this job before, and a process of an elastic job joins it once";
-  return out;
+  GenerationOrders orders;
+  orders.messages.push_back({rank, out});
+  return orders;
+}
+
+/// Null: nobody is to be killed.
+const LeaderAction* first_kill(const Leader::Actions& actions) {
+  const auto found = std::find_if(actions.begin(), actions.end(), [](const LeaderAction& action) {
+    return action.kind == LeaderAction::Kind::kill;
+  });
+  return found == actions.end() ? nullptr : &*found;
+}
+
+GenerationOrders kill_at_once(int rank) {
+  GenerationOrders orders;
+  orders.kills.push_back(rank);
+  return orders;
 }
 
 }  // namespace
@@ -76,16 +92,11 @@ GenerationOrders Generations::hear(int rank, const MemberMessage& message, TimeP
   ElasticProcess& process = processes_.at(rank);
   leader_.hear_from(process.info.id, now);
   if (message.port != 0) process.port = message.port;  // where it listens for the next generation
-  if (message.kind == MemberMessage::Kind::join && std::exchange(process.joined, true)) {
-    GenerationOrders refusal;
-    refusal.messages.push_back({rank, refusal_of_a_join()});
-    return refusal;
-  }
+  if (message.kind == MemberMessage::Kind::join && std::exchange(process.joined, true))
+    return refuse_to_join(rank);
   if (message.kind == MemberMessage::Kind::leave && (ends_expected_ || !is_member(process))) {
-    GenerationOrders at_once;  // a process that hrun has told to end waits for no step
-    process.out = "";
-    at_once.kills.push_back(rank);
-    return at_once;
+    process.out = "";  // a process that hrun has told to end waits for no step
+    return kill_at_once(rank);
   }
   if (message.kind == MemberMessage::Kind::finish && !process.out) process.finished = true;
   const Cause cause = cause_of(rank, message);
@@ -112,7 +123,8 @@ GenerationOrders Generations::ended(int rank, const Ending& ending, bool common,
   // Without one that had left, the others go on, or have ended.
   begin_with_those_left(cause, now, orders);
   orders.goes_on = process.left_in_order() || (!over && !cannot_begin());
-  if (orders.goes_on) count_loss(rank, ending.exit_code == 0, generation, when);
+  if (orders.goes_on && !ends_expected_ && process.is_loss(ending.exit_code == 0))
+    lost_.add(rank, generation, when);
   end_if_it_cannot_begin(orders);
   const bool as_asked = process.left_in_order() && (ending.exit_code == 0 || finished_);
   if (!orders.goes_on || as_asked) return orders;
@@ -136,7 +148,10 @@ GenerationOrders Generations::lose_host(int host, const std::string& why, TimePo
   if (!over && cause.lost != 0) change(cause, now).add(why);
   GenerationOrders orders = carry_out(leader_.lose_host(host, now), cause, now, now);
   orders.goes_on = !over && !cannot_begin();
-  for (const int rank : orders.goes_on ? ranks : std::vector<int>()) count_loss(rank, false, generation, now);
+  for (const int rank : ranks) {
+    if (orders.goes_on && !ends_expected_ && processes_.at(rank).is_loss(false))
+      lost_.add(rank, generation, now);
+  }
   end_if_it_cannot_begin(orders);
   return orders;
 }
@@ -149,10 +164,7 @@ GenerationOrders Generations::tick(TimePoint now) {
   if (now < catching_up_) return {};
   Cause cause{0, "the ranks have not connected in time"};
   const auto actions = leader_.tick(now);
-  const auto kill = std::find_if(actions.begin(), actions.end(), [](const LeaderAction& action) {
-    return action.kind == LeaderAction::Kind::kill;
-  });
-  if (kill != actions.end()) {
+  if (const LeaderAction* kill = first_kill(actions)) {
     cause = {kill->to, fmt::format("{} was ended by hrun: {}",
                                    name_in_generation(processes_.rank_of(kill->to)), kill->why)};
   }
@@ -182,10 +194,6 @@ Generations::Cause Generations::cause_of(int rank, const MemberMessage& message)
 ChangeReport& Generations::change(const Cause& cause, TimePoint when) {
   if (!change_) change_.emplace(when, cause.why);
   return *change_;
-}
-
-void Generations::count_loss(int rank, bool ends_well, std::uint64_t generation, TimePoint when) {
-  if (processes_.at(rank).is_loss(ends_well) && !ends_expected_) lost_.add(rank, generation, when);
 }
 
 GenerationOrders Generations::carry_out(const Leader::Actions& actions, const Cause& cause, TimePoint when,
@@ -268,8 +276,7 @@ void Generations::end_if_it_changes_too_often(GenerationOrders& orders) {
 
 /// A rank has no process any more.
 void Generations::make_vacant(int rank, TimePoint now, GenerationOrders& orders) {
-  if (begun_ == 0 || finished_ || ends_expected_ || orders.end || leader_.phase() == Leader::Phase::over)
-    return;
+  if (begun_ == 0 || orders.end || is_ending()) return;
   const auto at = vacancies_.open(rank, now);
   if (at && *at > now) {
     orders.lines.push_back(
@@ -281,15 +288,16 @@ void Generations::make_vacant(int rank, TimePoint now, GenerationOrders& orders)
 
 /// Starts processes for the ranks for which it is time.
 void Generations::replace(TimePoint now, GenerationOrders& orders) {
-  if (finished_ || ends_expected_ || leader_.phase() == Leader::Phase::over) return;
+  if (is_ending()) return;
   for (const int rank : vacancies_.fill(now)) orders.starts.push_back({rank, processes_.replace(rank)});
 }
 
 void Generations::formed(TimePoint now, GenerationOrders& orders) {
   orders.formed = true;
   if (!change_) return;
-  orders.details.push_back(change_->times(begun_, now));
-  change_.reset();
+  change_->formed(now);
+  orders.details.push_back(change_->describe_times(begun_));
+  last_change_ = std::exchange(change_, std::nullopt);
 }
 
 /// Ranks that wait for others that never come are ended. If none has joined, their program may not use Hora.

@@ -71,6 +71,9 @@ class LostRanks {
   void add(int rank, std::uint64_t generation, TimePoint when);
   /// Another process has joined as this rank.
   void replace(int rank);
+  /// How many processes were lost, and how many of these were replaced.
+  [[nodiscard]] int count() const { return static_cast<int>(losses_.size()); }
+  [[nodiscard]] int replaced() const { return replaced_; }
   /// Those that were not replaced.
   [[nodiscard]] const std::set<int>& ranks() const { return missing_; }
   /// "1 of 4 ranks was lost: rank 2 after 63.2 s (generation 1)"; empty: none was.
@@ -130,6 +133,9 @@ class Generations {
   /// The last generation; 0: there was none.
   [[nodiscard]] std::uint64_t generation() const { return begun_; }
   [[nodiscard]] const LostRanks& lost() const { return lost_; }
+  [[nodiscard]] const elastic::GenerationRecord& record() const { return leader_.record(); }
+  /// The last change that is over; nothing: there was none.
+  [[nodiscard]] const std::optional<ChangeReport>& last_change() const { return last_change_; }
 
  private:
   /// The reason why members are told to stop.
@@ -140,11 +146,13 @@ class Generations {
   [[nodiscard]] bool is_member(const ElasticProcess& process) const {
     return leader_.record().rank_of(process.info.id) >= 0;
   }
+  [[nodiscard]] bool is_ending() const {
+    return finished_ || ends_expected_ || leader_.phase() == elastic::Leader::Phase::over;
+  }
   [[nodiscard]] std::string name(int rank) const;
   [[nodiscard]] std::string name_in_generation(int rank) const;
   [[nodiscard]] Cause cause_of(int rank, const elastic::MemberMessage& message) const;
   ChangeReport& change(const Cause& cause, TimePoint when);
-  void count_loss(int rank, bool ends_well, std::uint64_t generation, TimePoint when);
   GenerationOrders carry_out(const elastic::Leader::Actions& actions, const Cause& cause, TimePoint when,
                              TimePoint now);
   void send(const elastic::LeaderAction& action, const Cause& cause, GenerationOrders& orders);
@@ -164,8 +172,9 @@ class Generations {
   elastic::Leader leader_;
   Vacancies vacancies_;
   LostRanks lost_;
-  std::optional<ChangeReport> change_;  // that is under way
-  TimePoint catching_up_{};             // until then no silence counts
+  std::optional<ChangeReport> change_;       // that is under way
+  std::optional<ChangeReport> last_change_;  // that is over
+  TimePoint catching_up_{};                  // until then no silence counts
   bool ends_expected_ = false;
   bool finished_ = false;    // the training has ended
   std::uint64_t begun_ = 0;  // the last generation of which there was a record

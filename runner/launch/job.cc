@@ -226,13 +226,11 @@ class Job {
 
   void happens(const JobEvent& event) {
     const JobAction action = decide(event);
-    if (action.kind == JobAction::Kind::end) end_ranks(action.signal);
+    if (action.kind == JobAction::Kind::end) {
+      if (generations_) generations_->expect_ends();
+      hosts_.send(action.signal);
+    }
     if (action.kind == JobAction::Kind::give_up) relay_.abandon();
-  }
-
-  void end_ranks(EndSignal signal) {
-    if (generations_) generations_->expect_ends();
-    hosts_.send(signal);
   }
 
   /// Begins all phases for which it is time. Returns the exit code for hrun after the last one.
@@ -266,7 +264,8 @@ class Job {
 
   void start() {
     hosts_.start();
-    if (options_.elastic) generations_.emplace(generations_of(options_, hosts_, log_));
+    if (options_.elastic)
+      status_service_->follow(generations_.emplace(generations_of(options_, hosts_, log_)));
     print_bindings(hosts_, options_, log_);
     for (int host = 0; host < hosts_.size(); ++host) {
       const JobHost& started = hosts_.at(host);

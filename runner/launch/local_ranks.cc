@@ -130,6 +130,8 @@ class LocalRanks final : public HostRanks {
   }
 
   void child_changed(int pid, int wait_status, TimePoint now) override {
+    // Also of one that is no rank: processes that ranks have left behind become children of this one.
+    if (WIFEXITED(wait_status) || WIFSIGNALED(wait_status)) look_for_empty_groups_ = true;
     const auto found = std::find_if(ranks_.begin(), ranks_.end(),
                                     [&](const auto& rank) { return rank->running() && rank->pid() == pid; });
     if (found == ranks_.end()) return;
@@ -214,7 +216,6 @@ class LocalRanks final : public HostRanks {
   // --- ending ---
 
   void ended(int index, Ending ending, TimePoint now) {
-    look_for_empty_groups_ = true;
     while (take_reply(index)) {  // what it said before
     }
     for (int i = 0; i < kMostHeld && take_message(index); ++i) {

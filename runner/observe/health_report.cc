@@ -38,6 +38,20 @@ std::string say_job(const JobReport& report) {
                      report.host, cut(fmt::format("{}", fmt::join(report.command, " "))));
 }
 
+std::string say_generation(const GenerationReport& generation) {
+  if (generation.number == 0) return "The ranks have not all joined yet.\n";
+  std::string text =
+      fmt::format("generation {}: {} rank{}{}; {} processes lost so far, {} replaced\n", generation.number,
+                  generation.members, generation.members == 1 ? "" : "s",
+                  generation.paused ? ", too few to go on" : "", generation.lost, generation.replaced);
+  if (const auto& change = generation.last_change) {
+    text += fmt::format("the last change, {:.1f} s ago: {}; {:.1f} ms to stop, {:.1f} ms to connect\n",
+                        change->seconds_ago, change->what, 1000 * change->seconds_to_stop,
+                        1000 * change->seconds_to_connect);
+  }
+  return text;
+}
+
 std::string say_steps(const JobHealth& health) {
   if (health.steps == 0) return "No step has been repeated yet.\n";
   return fmt::format("{:.1f} steps/s; {} steps so far, the last one {:.1f} s ago\n", health.steps_per_second,
@@ -149,6 +163,19 @@ ReportJson json_of(const JobHealth::Missed& missed) {
   return json;
 }
 
+ReportJson json_of(const GenerationReport& generation) {
+  ReportJson json{{"number", generation.number},     {"ranks", generation.members},
+                  {"paused", generation.paused},     {"lost", generation.lost},
+                  {"replaced", generation.replaced}, {"last_change", nullptr}};
+  if (const auto& change = generation.last_change) {
+    json["last_change"] = {{"what", change->what},
+                           {"seconds_ago", change->seconds_ago},
+                           {"seconds_to_stop", change->seconds_to_stop},
+                           {"seconds_to_connect", change->seconds_to_connect}};
+  }
+  return json;
+}
+
 // --- Prometheus ---
 
 std::string escaped(const std::string& text) {
@@ -241,6 +268,20 @@ void add_job(Metrics& metrics, const JobHealth& health) {
   metrics.sample("", health.longest.empty() ? 0.0 : in_seconds(health.longest.front().operation.since));
 }
 
+void add_generation(Metrics& metrics, const GenerationReport& generation) {
+  metrics.begin("generation", "gauge", "The number of the present generation of an elastic job.");
+  metrics.sample("", as_double(generation.number));
+  metrics.begin("generation_ranks", "gauge", "How many ranks this generation has.");
+  metrics.sample("", generation.members);
+  metrics.begin("lost_processes_total", "counter", "Processes that the job has lost.");
+  metrics.sample("", generation.lost);
+  metrics.begin("replaced_processes_total", "counter", "Those of them in whose place others have joined.");
+  metrics.sample("", generation.replaced);
+  if (!generation.last_change) return;
+  metrics.begin("last_change_seconds", "gauge", "How long the last change of the ranks took.");
+  metrics.sample("", generation.last_change->seconds_to_stop + generation.last_change->seconds_to_connect);
+}
+
 void add_lateness(Metrics& metrics, const JobReport& report) {
   metrics.begin("lateness_seconds", "summary", "How long others waited for the rank, in the last 256 steps.");
   for (const auto& rank : report.ranks) {
@@ -271,7 +312,9 @@ std::string describe(const JobReport& report) {
                                               "last operation", "in flight", "late: median", "p99",
                                               "last in"}};
   for (const auto& rank : report.ranks) rows.push_back(row_of(report, rank));
-  return fmt::format("{}{}\n{}", say_job(report), say_health(report), table(rows));
+  return fmt::format("{}{}{}\n{}", say_job(report),
+                     report.generation ? say_generation(*report.generation) : "", say_health(report),
+                     table(rows));
 }
 
 std::string to_json(const JobReport& report) {
@@ -280,7 +323,8 @@ std::string to_json(const JobReport& report) {
                   {"command", report.command},
                   {"seconds", report.seconds},
                   {"np", report.ranks.size()}};
-  for (const char* key : {"steps", "operations_waiting", "waiting"}) json[key] = nullptr;
+  for (const char* key : {"generation", "steps", "operations_waiting", "waiting"}) json[key] = nullptr;
+  if (report.generation) json["generation"] = json_of(*report.generation);
   if (report.health) {
     const JobHealth& health = *report.health;
     if (health.steps > 0)
@@ -312,6 +356,7 @@ std::string to_prometheus(const JobReport& report) {
       if (const auto value = metric.value(rank)) metrics.sample(labels_of(rank), *value);
     }
   }
+  if (report.generation) add_generation(metrics, *report.generation);
   if (report.health) add_job(metrics, *report.health);
   if (report.health && !report.health->lateness.empty()) add_lateness(metrics, report);
   return metrics.take();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/launcher/health.h"
+#include "runner/observe/generation_report.h"
 
 #include <optional>
 #include <string>
@@ -36,6 +37,7 @@ struct JobReport {
   double seconds = 0;               ///< that hrun has run
   std::optional<JobHealth> health;  ///< none: rank 0's engine did not answer
   std::vector<RankReport> ranks;
+  std::optional<GenerationReport> generation{};  ///< of an elastic job
 };
 
 // The three faces of `hrun status`. docs/run.md and hrun --help describe them; keys and names stay as they

@@ -27,6 +27,18 @@ double rounded_seconds(auto time) {
   return std::max(0.0, std::chrono::duration<double>(whole).count());
 }
 
+GenerationReport report_of(const Generations& generations, TimePoint now) {
+  const elastic::GenerationRecord& record = generations.record();
+  GenerationReport report;
+  report.number = generations.generation();
+  report.members = static_cast<int>(record.members.size());
+  report.paused = record.paused;
+  report.lost = generations.lost().count();
+  report.replaced = generations.lost().replaced();
+  if (const auto& change = generations.last_change()) report.last_change = change->times(now);
+  return report;
+}
+
 }  // namespace
 
 StatusService::StatusService(std::string job, const JobSummary& summary,
@@ -103,7 +115,7 @@ void StatusService::move_on(std::optional<Open>& open, QuestionKind kind, TimePo
   if (open->number == 0 && now >= open->until) ask(*open, kind, now);
   if (open->number == 0) return;
   std::erase_if(open->silent, [this](int rank) { return !can_answer(rank); });
-  if (!can_answer(0)) open->job = false;
+  if (generations_ == nullptr && !can_answer(0)) open->job = false;  // else another one may be rank 0 now
   if ((!open->silent.empty() || open->job) && now < open->until) return;
   if (kind == QuestionKind::health) {
     tell_health(*open, now);
@@ -136,7 +148,7 @@ void StatusService::take(int rank, Reply answer) {
       switch (answer.kind) {
         case ReplyKind::health: (*open)->healths[rank] = decode_health(answer.content); break;
         case ReplyKind::job:
-          if (rank == 0) (*open)->job_health = decode_job_health(answer.content);
+          if (rank == 0 || generations_ != nullptr) (*open)->job_health = decode_job_health(answer.content);
           (*open)->job = false;
           return;
         case ReplyKind::dumped:
@@ -185,6 +197,7 @@ void StatusService::tell_dumps(Open& open, TimePoint now) {
 JobReport StatusService::report(const Open& open, TimePoint now) const {
   JobReport report{
       job_, ::getpid(), host_name(), summary_.command, rounded_seconds(now - began_), open.job_health, {}};
+  if (generations_ != nullptr) report.generation = report_of(*generations_, now);
   const WallTime clock = std::chrono::system_clock::now();
   for (const auto& rank : summary_.ranks) {
     RankReport& one = report.ranks.emplace_back();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/launcher/question.h"
+#include "runner/launch/generations.h"
 #include "runner/observe/health_report.h"
 #include "runner/observe/http_server.h"
 #include "runner/observe/job_socket.h"
@@ -39,6 +40,8 @@ class StatusService {
   [[nodiscard]] TimePoint next() const;
   /// Does what can be done without waiting.
   void turn(TimePoint now);
+  /// The job is elastic: reports tell of its generations, too. Refers to them.
+  void follow(const Generations& generations) { generations_ = &generations; }
   /// Another process was started as this rank.
   void replaced(int rank) { presence_[static_cast<std::size_t>(rank)] = {}; }
   /// Takes the answer of a rank.
@@ -97,7 +100,8 @@ class StatusService {
   const JobSummary& summary_;
   const std::function<void(const Question&)> ask_;
   const TimePoint began_;
-  std::vector<Presence> presence_;  // by rank
+  const Generations* generations_ = nullptr;  // of an elastic job
+  std::vector<Presence> presence_;            // by rank
   std::uint64_t numbers_ = 0;
   std::optional<Open> health_;
   std::optional<Open> dump_;

@@ -3,7 +3,7 @@
 
 import pathlib
 
-from launch import BUILD, lines
+from launch import BUILD, lines, quiet
 from machines import Cluster
 from ranks import HRUN
 
@@ -24,3 +24,24 @@ def test_a_host_that_another_one_cannot_reach_is_left_out(own_hosts: Cluster, tm
         f"[{rank}] model 4.5015e+06 on rank {rank} of 2 in generation 3" for rank in (0, 1)
     ]
     assert err.count("on c) is left out: it cannot reach all other members") == 2, err
+
+
+def test_a_process_on_another_host_is_replaced_there(hosts: Cluster, tmp_path: pathlib.Path):
+    worker = [BUILD / "test/elastic_worker", "3000", "0.1", "1000", tmp_path]
+    started = hosts["a"].start(HRUN, "-np", "4", "--min-np", "2", "-H", "a:2,b:2", *worker)
+    assert started.stdout is not None
+    pids = [started.stdout.readline().split() for _ in range(4)]
+    [killed] = [int(pid) for label, _, pid in pids if label == "[3]"]
+    hosts["b"].run("kill", "-KILL", killed)
+    out, err = started.communicate(timeout=60)
+    assert started.returncode == 0, out + err
+    assert sorted(line for line in lines(out) if "model" in line) == [
+        f"[{rank}] model 4.5015e+06 on rank {rank} of 4 in generation 3" for rank in range(4)
+    ]
+    killed_line, joined_line, summary = err.splitlines()
+    assert (
+        f"rank 3 (pid {killed} on b) was killed by signal 9 (Killed); the job goes on with 3" in killed_line
+    )
+    assert "on b) has joined; the job goes on with 4 of 4 ranks (generation 3)" in joined_line
+    assert "1 process was lost, and 1 replaced: rank 3 after" in summary
+    quiet(hosts)

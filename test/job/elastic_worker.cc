@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -65,19 +66,56 @@ void compute(std::chrono::microseconds time) {
   }
 }
 
-/// Makes one step, in as many generations as that takes.
-void make(hora::Runtime& hora, Gradients& gradients, std::uint64_t step, std::chrono::microseconds time) {
-  while (true) {
+/// The training: a model of one number, and how many steps were made.
+struct State {
+  double model = 0;
+  std::uint64_t made = 0;
+  std::uint64_t shared_in = 0;  ///< the generation in which ranks that have joined got it
+};
+
+void go_on_after(const hora::Error& error, hora::Runtime& hora) {
+  if (error.code() != hora::Code::generation_ended) throw error;
+  hora.next_generation();
+}
+
+/// Gives the state to the ranks that have just joined, or gets it.
+void share(hora::Runtime& hora, State& state) {
+  while (hora.state_root() >= 0 && state.shared_in != hora.generation()) {
+    const std::uint64_t generation = hora.generation();
+    std::array<double, 2> numbers{state.model, static_cast<double>(state.made)};
+    hora::Entry entry;
+    entry.operation = hora::Operation::broadcast;
+    entry.name = "state";
+    entry.dtype = hora::DType::float64;
+    entry.shape = {2};
+    entry.input = entry.output = numbers.data();
+    entry.root = hora.state_root();
     try {
-      compute(time);
-      gradients.reduce(hora, step);
+      hora.submit(std::move(entry)).wait();
     } catch (const hora::Error& error) {
-      if (error.code() != hora::Code::generation_ended) throw;
-      hora.next_generation();
+      go_on_after(error, hora);
       continue;
     }
-    if (hora.commit()) return;
+    state = {numbers[0], static_cast<std::uint64_t>(numbers[1]), generation};
   }
+}
+
+/// Makes one step, in as many generations as that takes.
+void make(hora::Runtime& hora, Gradients& gradients, State& state, std::chrono::microseconds time) {
+  while (true) {
+    if (hora.change_is_due()) hora.next_generation();
+    share(hora, state);
+    try {
+      compute(time);
+      gradients.reduce(hora, state.made + 1);
+    } catch (const hora::Error& error) {
+      go_on_after(error, hora);
+      continue;
+    }
+    if (hora.commit()) break;
+  }
+  ++state.made;
+  state.model += static_cast<double>(state.made);
 }
 
 }  // namespace
@@ -91,23 +129,23 @@ int main(int argc, char** argv) {
     Gradients gradients(hora, static_cast<std::size_t>(std::atof(argv[2]) * (1 << 20)));
     const std::unique_ptr<FILE, int (*)(FILE*)> record(
         std::fopen(fmt::format("{}/{}", argv[4], ::getpid()).c_str(), "w"), &std::fclose);
-    double model = 0;
-    for (std::uint64_t step = 1; step <= steps; ++step) {
-      make(hora, gradients, step, time);
-      if (!gradients.are(step)) {
-        fmt::print(stderr, "the gradients of step {} are wrong\n", step);
+    State state;
+    if (hora.generation() == 0) hora.next_generation();  // the job runs already
+    while (state.made < steps) {
+      make(hora, gradients, state, time);
+      if (!gradients.are(state.made)) {
+        fmt::print(stderr, "the gradients of step {} are wrong\n", state.made);
         return 3;
       }
-      model += static_cast<double>(step);
-      fmt::print(record.get(), "{} {} {} {} {}\n", Clock::now().time_since_epoch().count(), step,
+      fmt::print(record.get(), "{} {} {} {} {}\n", Clock::now().time_since_epoch().count(), state.made,
                  hora.generation(), hora.rank(), hora.size());
       std::fflush(record.get());
-      if (step == 3) {
+      if (state.made == 3) {
         fmt::print("trains {}\n", ::getpid());
         std::fflush(stdout);
       }
     }
-    fmt::print("model {:g} on rank {} of {} in generation {}\n", model, hora.rank(), hora.size(),
+    fmt::print("model {:g} on rank {} of {} in generation {}\n", state.model, hora.rank(), hora.size(),
                hora.generation());
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());

@@ -159,7 +159,7 @@ TEST_F(Hosts, ThatAreLostAfterTheirRanksEndedHoldUpNobodyAndChangeNoVerdict) {
   std::ofstream(folder_ / "over") << spoken(hrun::Word::started, encode(hrun::Started{0, 1}))
                                   << spoken(hrun::Word::ended,
                                             encode(hrun::Ended{0, 0, "exited with code 0", 0}))
-                                  << spoken(hrun::Word::over)
+                                  << spoken(hrun::Word::over, hrun::encode_number(1))
                                   << spoken(hrun::Word::output, encode(hrun::OutputPiece{1, ""}));
   const auto step = [&](const char* name) { return (folder_ / name).string(); };
   const auto await = [&](const char* name) {

@@ -44,6 +44,18 @@ TEST(StepCounter, AnotherDecisionMarksStepsWhenTheFirstIsForgotten) {
   EXPECT_EQ(counter.take_ended().size(), 3u);
 }
 
+TEST(StepCounter, AnotherDecisionMarksStepsWhenTheFirstWasRepeatedBeforeTheTraining) {
+  Schedule schedule;
+  const DecisionId before = learn_one(schedule, "state");
+  StepCounter counter(1);
+  counter.count(before, 2, schedule);
+  const DecisionId a = learn_one(schedule, "a");
+  for (std::uint64_t times = 2; times <= 100; ++times) counter.count(a, times, schedule);
+  const auto steps = counter.take_ended();
+  ASSERT_GT(steps.size(), 50U);
+  EXPECT_EQ(steps.back().number, 99U);
+}
+
 TEST(StepCounter, TellsForEachStepTheLongestTimeThatAMemberWasBehind) {
   Schedule schedule;
   const DecisionId a = learn_one(schedule, "a");

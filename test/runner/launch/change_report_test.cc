@@ -25,10 +25,15 @@ TEST(ChangeReport, TellsEachEventOnceAndOfManyTheFirst) {
 TEST(ChangeReport, TellsHowLongItsPartsTook) {
   ChangeReport report(TimePoint(milliseconds(100)), "");
   report.stopped(TimePoint(milliseconds(103)));
+  report.formed(TimePoint(milliseconds(110)));
   EXPECT_EQ(
-      report.times(4, TimePoint(milliseconds(110))),
+      report.describe_times(4),
       "generation 4: its members stopped 3.0 ms after the change was noticed, and were connected 7.0 ms "
       "later");
+  const ChangeTimes times = report.times(TimePoint(milliseconds(1110)));
+  EXPECT_DOUBLE_EQ(times.seconds_to_stop, 0.003);
+  EXPECT_DOUBLE_EQ(times.seconds_to_connect, 0.007);
+  EXPECT_DOUBLE_EQ(times.seconds_ago, 1);
 }
 
 }  // namespace

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace hora::hrun {
+
+/// The last change of the members of an elastic job. A value.
+struct ChangeTimes {
+  std::string what;               ///< "rank 2 (pid 4711) was killed by signal 9 (Killed)"
+  double seconds_ago = 0;         ///< since its members were connected
+  double seconds_to_stop = 0;     ///< from when it was noticed until all members had stopped
+  double seconds_to_connect = 0;  ///< from then until they were connected
+};
+
+/// The generations of an elastic job while it runs. A value.
+struct GenerationReport {
+  std::uint64_t number = 0;  ///< of the present one; 0: none has begun
+  int members = 0;
+  bool paused = false;
+  int lost = 0;      ///< processes, so far
+  int replaced = 0;  ///< of these
+  std::optional<ChangeTimes> last_change{};
+};
+
+}  // namespace hora::hrun
