@@ -43,7 +43,11 @@ Leader::Actions Leader::finish(MemberId id, TimePoint now) {
   Actions actions;
   if (!processes_.remove(id) || phase_ == Phase::over) return actions;
   finished_ = true;
-  living().empty() ? finish_all(actions) : decide_if_complete(now, actions);
+  if (living().empty()) {
+    finish_all(actions);
+  } else {
+    decide_if_complete(now, actions);
+  }
   return actions;
 }
 
@@ -58,10 +62,8 @@ void Leader::stop(MemberId id, TimePoint now) {
 }
 
 void Leader::resume(MemberId id, TimePoint now) {
-  if (Process* process = processes_.find(id)) {
-    process->stopped.reset();
-    process->heard = now;
-  }
+  if (Process* process = processes_.find(id)) process->stopped.reset();
+  hear_from(id, now);
 }
 
 void Leader::hear_from(MemberId id, TimePoint now) {

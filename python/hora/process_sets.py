@@ -165,7 +165,7 @@ def _register(process_set: ProcessSet, ranks: list[int], number: int | None = No
     _adopt(process_set, _job.runtime().submit(entry).wait().process_set, number)
 
 
-def _adopt(process_set: ProcessSet, process_set_id: int, number: int | None = None) -> None:
+def _adopt(process_set: ProcessSet, process_set_id: int | None, number: int | None = None) -> None:
     """`number`: the one that it had in a former generation."""
     global _registered_ever
     process_set.process_set_id = process_set_id
@@ -181,11 +181,8 @@ def _adopt(process_set: ProcessSet, process_set_id: int, number: int | None = No
 def _adopt_without_ranks(process_set: ProcessSet) -> ProcessSet:
     """Keeps a set of a process that is not in the running job yet. The others have given it its ranks, and
     this process is none of them."""
-    global _registered_ever
     process_set.ranks = []
-    process_set._number = _registered_ever
-    _registered_ever += 1
-    _registered.append(process_set)
+    _adopt(process_set, None)
     return process_set
 
 
@@ -267,8 +264,7 @@ def begin(process_sets: list[ProcessSet]) -> None:
     global_process_set.ranks = everyone
     if _job.is_alone():
         for each in process_sets:
-            if each not in _registered:
-                _adopt_without_ranks(each)
+            _adopt_without_ranks(each)
         return
     seen = [everyone]
     for index, each in enumerate(process_sets):

@@ -6,7 +6,6 @@
 #include <limits>
 
 namespace hora::hrun {
-
 namespace {
 
 constexpr int kMostElasticRanks = 1 << 16;
@@ -65,15 +64,6 @@ std::optional<GenerationPolicy> ElasticFlags::policy(int ranks) const {
   }
   if (reset_limit) policy.reset_limit = static_cast<std::uint64_t>(*reset_limit);
   return policy;
-}
-
-int values_of_elastic_flag(const std::string& flag) {
-  if (flag == "--blacklist-cooldown-range") return 2;
-  for (const char* one : {"--min-np", "--min-num-proc", "--max-np", "--max-num-proc", "--elastic-timeout",
-                          "--max-replacements", "--reset-limit"}) {
-    if (flag == one) return 1;
-  }
-  return 0;
 }
 
 }  // namespace hora::hrun

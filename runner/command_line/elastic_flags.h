@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace hora::hrun {
@@ -26,8 +25,5 @@ struct ElasticFlags {
   /// Error(invalid_argument) that says what is wrong.
   [[nodiscard]] std::optional<GenerationPolicy> policy(int ranks) const;
 };
-
-/// How many values such a flag takes; 0: there is no such flag.
-[[nodiscard]] int values_of_elastic_flag(const std::string& flag);
 
 }  // namespace hora::hrun

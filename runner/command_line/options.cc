@@ -153,32 +153,6 @@ host was lost, 124 after --timeout, 1 if ranks could not be started or what they
 is left that has the state of the training, and 75 if it paused for too long.
 )";
 
-/// hrun's own flags as CLI11 reads them; those that take a value.
-constexpr std::array kTakeValues{"-n",
-                                 "--num-proc",
-                                 "-H",
-                                 "--hosts",
-                                 "--hostfile",
-                                 "-x",
-                                 "-p",
-                                 "--ssh-port",
-                                 "-i",
-                                 "--ssh-identity-file",
-                                 "--network",
-                                 "--network-interface",
-                                 "--network-interfaces",
-                                 "--start-timeout",
-                                 "--launcher",
-                                 "--mpi-args",
-                                 "--metrics",
-                                 "--stdin",
-                                 "--output-filename",
-                                 "--timeline-filename",
-                                 "--grace",
-                                 "--timeout",
-                                 "--bind-to",
-                                 "--config-file"};
-
 /// The words are not of the form that the usage line shows.
 struct WrongUsage : Error {
   explicit WrongUsage(const std::string& why) : Error(Code::invalid_argument, why) {}
@@ -226,34 +200,6 @@ bool take_horovod_flag(const std::vector<std::string>& arguments, std::size_t& i
     value = arguments[++i];
   }
   return true;
-}
-
-/// How many words follow this flag that are its values.
-int values_of(const std::string& flag) {
-  const bool takes_one = std::find(kTakeValues.begin(), kTakeValues.end(), flag) != kTakeValues.end();
-  return takes_one ? 1 : values_of_elastic_flag(flag);
-}
-
-Words split(const std::vector<std::string>& arguments) {
-  Words words;
-  auto& flags = words.flags;
-  std::size_t i = 0;
-  for (; i < arguments.size(); ++i) {
-    const std::string& word = arguments[i];
-    if (word == "--") {
-      ++i;
-      break;
-    }
-    if (!word.starts_with('-')) break;
-    if (take_horovod_flag(arguments, i, words.horovods)) continue;
-    for (auto& spelt : spell(word)) flags.push_back(std::move(spelt));
-    for (int values = values_of(flags.back()); values > 0; --values) {
-      if (i + 1 == arguments.size()) throw WrongUsage(fmt::format("{} needs a value", word));
-      flags.push_back(arguments[++i]);
-    }
-  }
-  words.command = {arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end()};
-  return words;
 }
 
 double seconds_of(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
@@ -336,6 +282,37 @@ void declare(CLI::App& app, Raw& raw) {
   app.add_flag("--preflight", raw.preflight);
   app.add_flag("--check-build", raw.check_build);
   app.add_flag("-v,--version", raw.version);
+}
+
+/// How many words follow this flag of hrun's, which are its values.
+int values_of(const CLI::App& app, const std::string& flag) {
+  const auto* option = app.get_option_no_throw(flag);
+  return option == nullptr ? 0 : option->get_items_expected_min();
+}
+
+Words split(const std::vector<std::string>& arguments) {
+  Words words;
+  auto& flags = words.flags;
+  Raw raw;
+  CLI::App app;
+  declare(app, raw);
+  std::size_t i = 0;
+  for (; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word == "--") {
+      ++i;
+      break;
+    }
+    if (!word.starts_with('-')) break;
+    if (take_horovod_flag(arguments, i, words.horovods)) continue;
+    for (auto& spelt : spell(word)) flags.push_back(std::move(spelt));
+    for (int values = values_of(app, flags.back()); values > 0; --values) {
+      if (i + 1 == arguments.size()) throw WrongUsage(fmt::format("{} needs a value", word));
+      flags.push_back(arguments[++i]);
+    }
+  }
+  words.command = {arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end()};
+  return words;
 }
 
 /// The settings of flags, last ones first, as CLI11 takes them. Throws CLI::ParseError.

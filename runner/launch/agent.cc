@@ -32,7 +32,6 @@ constexpr std::chrono::seconds kTimeToDrain{1};
 struct RankStream {
   SourceQueue source;
   std::size_t window = kWindow;  ///< how much more hrun takes
-  bool ended = false;            ///< and hrun was told
 };
 
 std::string own_path() {
@@ -184,14 +183,9 @@ class Agent {
     over_ = false;
     ++starts_;
     ranks_->start_one(start.index, start.member);
-    follow(2 * start.index, ranks_->output(start.index));
-    follow(2 * start.index + 1, ranks_->errors(start.index));
-  }
-
-  void follow(int number, std::shared_ptr<OutputSource> source) {
-    RankStream& stream = streams_[static_cast<std::size_t>(number)];
-    stream.source.add(std::move(source));
-    if (std::exchange(stream.ended, false)) stream.source.move_on();
+    const std::size_t number = 2 * static_cast<std::size_t>(start.index);
+    streams_[number].source.add(ranks_->output(start.index));
+    streams_[number + 1].source.add(ranks_->errors(start.index));
   }
 
   void take_input(std::string_view bytes) {
@@ -262,9 +256,9 @@ class Agent {
       stream.window -= count;
       if (count > 0) channel_.send(Word::output, encode(OutputPiece{number, {buffer.data(), count}}));
     }
-    while (stream.source->ended() && !stream.ended) {
+    while (stream.source->ended() && !stream.source.done()) {
       channel_.send(Word::output, encode(OutputPiece{number, {}}));
-      stream.ended = !stream.source.move_on();
+      stream.source.move_on();
     }
   }
 

@@ -42,6 +42,11 @@ int take_stream(Reader& in, int ranks) {
   return static_cast<int>(in.below(kStreams * static_cast<std::uint64_t>(ranks), "an output of this host"));
 }
 
+/// The number of a rank or of a stream, and a number that belongs to it.
+Bytes encode_pair(int of, std::uint64_t number) {
+  return Writer().u64(static_cast<std::uint64_t>(of)).u64(number).take();
+}
+
 }  // namespace
 
 Bytes encode(Word word, std::span<const std::byte> body) {
@@ -85,11 +90,7 @@ std::optional<AgentMessage> AgentMessageReader::next() {
   return AgentMessage{static_cast<Word>(word), Bytes(body.begin(), body.end())};
 }
 
-Bytes encode(const StartOne& start) {
-  Writer out;
-  out.u64(static_cast<std::uint64_t>(start.index)).u64(start.member);
-  return out.take();
-}
+Bytes encode(const StartOne& start) { return encode_pair(start.index, start.member); }
 
 StartOne decode_start_one(std::span<const std::byte> bytes, int ranks) {
   Reader in(bytes);
@@ -101,9 +102,7 @@ StartOne decode_start_one(std::span<const std::byte> bytes, int ranks) {
 }
 
 Bytes encode(const Started& started) {
-  Writer out;
-  out.u64(static_cast<std::uint64_t>(started.index)).u64(static_cast<std::uint64_t>(started.pid));
-  return out.take();
+  return encode_pair(started.index, static_cast<std::uint64_t>(started.pid));
 }
 
 Started decode_started(std::span<const std::byte> bytes, int ranks) {
@@ -195,11 +194,7 @@ OutputPiece decode_piece(std::span<const std::byte> bytes, int ranks) {
   return {stream, text_of(in.raw(in.left()))};
 }
 
-Bytes encode(const Taken& taken) {
-  Writer out;
-  out.u64(static_cast<std::uint64_t>(taken.stream)).u64(taken.count);
-  return out.take();
-}
+Bytes encode(const Taken& taken) { return encode_pair(taken.stream, taken.count); }
 
 Taken decode_taken(std::span<const std::byte> bytes, int ranks) {
   Reader in(bytes);

@@ -123,7 +123,8 @@ class Generations {
   /// The time of the next `tick`. A `tick` that comes a second late, because hrun stood still itself, takes
   /// nobody for silent: the next one comes when there was time to hear the messages that wait.
   [[nodiscard]] TimePoint next() const {
-    return std::max(std::min(leader_.next(), vacancies_.next()), catching_up_);
+    const TimePoint next_start = is_ending() ? TimePoint::max() : vacancies_.next();
+    return std::max(std::min(leader_.next(), next_start), catching_up_);
   }
 
   /// How a rank has ended, for the user: also why, if it was killed because the Leader asked for it.

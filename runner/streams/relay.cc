@@ -52,11 +52,8 @@ void Relay::add(std::shared_ptr<OutputSource> output, std::shared_ptr<OutputSour
 }
 
 void Relay::replace(int rank, std::shared_ptr<OutputSource> output, std::shared_ptr<OutputSource> errors) {
-  const auto index = static_cast<std::size_t>(rank) * 2;
-  for (Stream* stream : {streams_[index].get(), streams_[index + 1].get()}) {
-    stream->source.add(std::move(stream == streams_[index].get() ? output : errors));
-    if (std::exchange(stream->done, false)) stream->source.move_on();
-  }
+  streams_[static_cast<std::size_t>(rank) * 2]->source.add(std::move(output));
+  streams_[static_cast<std::size_t>(rank) * 2 + 1]->source.add(std::move(errors));
 }
 
 Relay::Stream& Relay::open(Target& target, std::shared_ptr<OutputSource> source, const char* name) {
@@ -104,13 +101,13 @@ void Relay::watch(std::vector<pollfd>& events) const {
   }
   for (const auto& stream : streams_) {
     const int fd = stream->source->fd();
-    if (fd >= 0 && !stream->done && !stream->target->sink.full()) events.push_back({fd, POLLIN, 0});
+    if (fd >= 0 && !stream->source.done() && !stream->target->sink.full()) events.push_back({fd, POLLIN, 0});
   }
 }
 
 bool Relay::ready() const {
   return std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
-    return !stream->done && !stream->target->sink.full() &&
+    return !stream->source.done() && !stream->target->sink.full() &&
            (stream->source->ready() || stream->source->ended());
   });
 }
@@ -123,7 +120,7 @@ TimePoint Relay::next() const {
 
 bool Relay::move() {
   for (const auto& stream : streams_) {
-    if (!stream->done && !stream->target->sink.full()) read(*stream);
+    if (!stream->source.done() && !stream->target->sink.full()) read(*stream);
     if (Clock::now() >= stream->begins_at) begin_conversation(*stream);
   }
   bool all_read = true;
@@ -207,14 +204,14 @@ void Relay::finish(Stream& stream) {
     if (line.end == "\r") stream.tail.add(line.text);  // nothing overwrites it any more
   });
   add(*stream.target, stream.target->painter.finish(stream.number));
-  stream.done = !stream.source.move_on();
+  stream.source.move_on();
 }
 
 void Relay::ranks_have_ended() {
   if (std::exchange(ranks_have_ended_, true)) return;
   for (const auto& stream : streams_) {
     stream->source.expect_no_more();
-    while (!stream->done && stream->source->ended()) finish(*stream);
+    while (!stream->source.done() && stream->source->ended()) finish(*stream);
   }
 }
 
@@ -241,20 +238,20 @@ void Relay::abandon() {
     abandoned_ += target->sink.discard();
   }
   for (const auto& stream : streams_) {
-    while (!stream->done && stream->target->abandoned && read(*stream)) {
+    while (!stream->source.done() && stream->target->abandoned && read(*stream)) {
     }
   }
 }
 
 bool Relay::errors_read() const {
   return std::none_of(streams_.begin(), streams_.end(), [&](const auto& stream) {
-    return !stream->done && stream->target == targets_.back().get();
+    return !stream->source.done() && stream->target == targets_.back().get();
   });
 }
 
 bool Relay::done() const {
-  return !held_up() &&
-         std::all_of(streams_.begin(), streams_.end(), [](const auto& stream) { return stream->done; });
+  return !held_up() && std::all_of(streams_.begin(), streams_.end(),
+                                   [](const auto& stream) { return stream->source.done(); });
 }
 
 bool Relay::incomplete() const {

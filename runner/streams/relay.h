@@ -92,7 +92,6 @@ class Relay {
     int number;  ///< see Painter
     Target* target;
     SourceQueue source;
-    bool done = false;  ///< the end of all that were there has been passed on
     LineSplitter lines;
     Conversation* conversation = nullptr;    ///< of its rank and the user, if there may be one
     bool begun = false;                      ///< some of its line is shown, which is part of that

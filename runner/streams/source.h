@@ -59,19 +59,22 @@ class SourceQueue {
   void add(std::shared_ptr<OutputSource> source) {
     expect_no_more();
     sources_.push_back(std::move(source));
+    if (std::exchange(done_, false)) sources_.pop_front();
   }
-  /// Goes on to the next one. Returns whether there is one.
-  bool move_on() {
-    if (sources_.size() == 1) return false;
-    sources_.pop_front();
-    return true;
+  /// The end of the present one has been passed on: goes on to the next one, or is done until there is one.
+  void move_on() {
+    done_ = sources_.size() == 1;
+    if (!done_) sources_.pop_front();
   }
+  /// Whether the ends of all that were added have been passed on.
+  [[nodiscard]] bool done() const { return done_; }
   void expect_no_more() {
     for (const auto& source : sources_) source->expect_no_more();
   }
 
  private:
   std::deque<std::shared_ptr<OutputSource>> sources_;  // never empty
+  bool done_ = false;
 };
 
 /// The bytes that have come from another machine, and were not read yet.

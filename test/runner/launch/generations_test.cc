@@ -135,6 +135,7 @@ class ElasticRanks {
   [[nodiscard]] std::string losses() const { return generations_.lost().describe(); }
   void expect_ends() { generations_.expect_ends(); }
   [[nodiscard]] const Generations& generations() const { return generations_; }
+  [[nodiscard]] TimePoint now() const { return now_; }
 
   std::vector<std::string> lines;
   std::vector<std::string> details;
@@ -507,6 +508,17 @@ TEST(Generations, ReplaceNobodyBeforeTheFirstGenerationAndAfterTheTraining) {
   EXPECT_TRUE(late.end(2)) << "after it has made the last step, or before: the job does not need it";
   EXPECT_THAT(late.starts, SizeIs(1));
   EXPECT_THAT(late.lines, testing::Each(testing::Not(HasSubstr("before it has joined"))));
+}
+
+TEST(Generations, LetHrunWaitForNoRankThatRestsOnceTheTrainingHasEnded) {
+  ElasticRanks ranks(1, {{"a", 4}}, replacing());
+  ranks.all_join();
+  ranks.end(2);
+  ranks.end(2, kBad);  // it rests for 10 s
+  ranks.finish(0);
+  ranks.pass(milliseconds(11'000));
+  EXPECT_GT(ranks.generations().next(), ranks.now()) << "hrun would turn without a pause";
+  EXPECT_THAT(ranks.starts, ElementsAre(2)) << "before that";
 }
 
 TEST(Generations, ReplaceNoMoreProcessesThanTheUserWants) {
