@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <memory>
 #include <span>
 
@@ -16,8 +17,13 @@ namespace hora {
 
 inline constexpr std::size_t kElasticCount = 50'000;  // of the elements of its gradient
 
+/// Nobody is taken for lost who is only slow: these processes are threads, which nobody can kill.
 inline elastic::ElasticPolicy policy_for(int processes, int least = 1) {
-  return {.min_members = least, .max_members = processes, .first_members = processes};
+  return {.min_members = least,
+          .max_members = processes,
+          .first_members = processes,
+          .silence = std::chrono::minutes(10),
+          .stop_timeout = std::chrono::minutes(10)};
 }
 
 /// A process of an elastic job, with gradients in the memory that ranks share, and a model of one number.
