@@ -62,10 +62,7 @@ void GenerationSlot::end(const Status& why, bool left) {
   changed_.notify_all();
 }
 
-bool GenerationSlot::take_wish_to_leave() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(wants_to_leave_, false);
-}
+bool GenerationSlot::take_wish_to_leave() { return wants_to_leave_.exchange(false); }
 
 bool GenerationSlot::has_session_ended(std::uint64_t generation) const {
   const std::lock_guard lock(mutex_);
@@ -110,7 +107,6 @@ bool GenerationSlot::change_is_due() const {
 }
 
 void GenerationSlot::ask_to_leave() {
-  const std::lock_guard lock(mutex_);
   wants_to_leave_ = true;
   event_.ring();
 }

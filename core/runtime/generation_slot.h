@@ -76,8 +76,9 @@ class GenerationSlot {
   std::uint64_t change_due_ = 0;        // the number of the generation that is to end with the next step
   std::optional<std::uint64_t> session_ended_;  // the number of the generation whose session has ended
   std::optional<Status> over_;                  // there are no more generations
-  bool wants_to_leave_ = false;                 // the member thread has not heard of it
-  bool left_ = false;                           // `over_`, as this process was to leave
+  std::atomic<bool> wants_to_leave_{
+      false};          // the member thread has not heard of it; a signal handler may set it
+  bool left_ = false;  // `over_`, as this process was to leave
   Finish finish_ = Finish::no;
 };
 

@@ -60,7 +60,7 @@ Runtime::Runtime(const Config& config) {
   if (config.rank == 0) tell_of_environment();
   job_ = std::make_unique<Job>(config, generations_of(config));
   install_stack_signal();
-  if (config.timeline.empty()) return;
+  if (config.timeline.empty() || config.joins_late) return;  // those that run already have written it
   try {
     start_timeline(config.timeline, config.timeline_mark_cycles);
   } catch (const Error& error) {

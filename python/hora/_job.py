@@ -258,7 +258,10 @@ def _taken() -> _native.Runtime | None:
     global _runtime
     with _lock:
         runtime, _runtime = _runtime, None
-    return runtime if _owner == os.getpid() else None
+    if _owner != os.getpid():
+        return None
+    _native.forget_sigterm()
+    return runtime
 
 
 def is_initialized() -> bool:
@@ -323,8 +326,8 @@ def object_name(kind: str, process_set: int | None) -> str:
     """The name of an object that communicates, such as an optimizer: "gradient.0", or "gradient.set1.0" in a
     process set. Every set counts for itself, as a rank need not be in all of them. Counts of sets begin again
     with each job, as the numbers of the sets do. That of all ranks never does, as such an object may outlive
-    the job."""
-    place = process_set or 0
+    the job. None: a set of the others, which this process has no part in."""
+    place = -1 if process_set is None else process_set
     with _lock:
         number = _objects.get((kind, place), 0)
         _objects[kind, place] = number + 1

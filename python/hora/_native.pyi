@@ -12,6 +12,8 @@ def let_go_of_ended() -> None:
     """Lets go of what was lent to operations on the host that have ended, though nobody has waited for
     them."""
 
+def leave_on_sigterm(runtime: Runtime) -> None: ...
+def forget_sigterm() -> None: ...
 def shutdown_at_exit(runtime: Runtime, reasons: dict[int, str], kept: object) -> bool:
     """Makes it leave the job when this process calls exit(), for the reason of that status; and keeps the
     object for ever. False: there is no memory to do so."""

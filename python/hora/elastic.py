@@ -3,8 +3,8 @@
 
 After an error that all ranks have met they go on from what was last committed. In a job that `hrun --min-np`
 has started they do so too after the loss of a rank, with the ranks that are left. In other jobs a rank that
-has died ends the job. A process that is started in place of a lost one waits until the job needs it: until
-fewer than `--min-np` are left. `hora.torch.elastic.Training` takes it in at once.
+has died ends the job. Processes that are started while the job runs are taken in where the state is next
+committed or checked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import hora
 from hora import _job
 from hora._errors import HoraError, HoraInternalError, HoraRanksChangedError
-from hora._membership import next_generation
+from hora._membership import commit, next_generation
 from hora._objects import allgather_object
 
 _DEATH_SECONDS = 1.0  # for a process that has left a job to end
@@ -74,13 +74,18 @@ class State(abc.ABC):
         self._updates.put((timestamp, update_res))
 
     def commit(self) -> None:
-        """`save`, then `check_host_updates`. All ranks call it alike."""
+        """`save`, then `check_host_updates`. In an elastic job the ranks also vote, so that all or none go on
+        from here. All ranks call it alike."""
         self.save()
+        vote()
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """Raises HostsUpdatedInterrupt on every rank if rank 0 has heard of a change. All ranks call it
-        alike."""
+        """Raises HostsUpdatedInterrupt on every rank if processes wait to join an elastic job, or to leave,
+        as all have heard with the last `commit`; or if rank 0 has heard of a change by `on_hosts_updated`.
+        All ranks call it alike."""
+        if _job.runtime().change_is_due:
+            raise HostsUpdatedInterrupt
         newest, kinds = self._last_update, int(HostUpdateResult.no_update)
         while not self._updates.empty():
             timestamp, kind = self._updates.get()
@@ -143,6 +148,17 @@ class ObjectState(State):
         if self._saved_state:
             self._saved_state = self._bcast_object(self._saved_state)
             ObjectState.restore(self)
+
+
+def vote() -> None:
+    """Waits until all ranks are here, in an elastic job. Raises HoraRanksChangedError if one was lost."""
+    former = _job.runtime().generation
+    if not commit(_nothing) or _job.runtime().generation != former:
+        raise HoraRanksChangedError("the ranks of the job have changed; the next generation has begun")
+
+
+def _nothing() -> None:
+    """Nothing is to be done when all ranks are there."""
 
 
 class Peers:
@@ -222,11 +238,14 @@ class Notifications:
 notification_manager = Notifications()
 
 
-def _reset(state: State, reset: Callable[[], None], reason: BaseException) -> None:
-    """Joins the job again, as often as ranks are lost meanwhile."""
+def _reset(state: State, reset: Callable[[], None], reason: BaseException, generation: int) -> None:
+    """Joins the job again, as often as ranks are lost meanwhile; unless a vote has done so already: then the
+    generation is no longer the one of before."""
     while True:
         try:
-            reset()
+            if _job.runtime().generation == generation:
+                reset()
+            generation = _job.runtime().generation
             state.on_reset()
             return
         except HoraRanksChangedError as error:
@@ -249,9 +268,11 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
         reason: BaseException
         try:
             while True:
+                generation = _job.runtime().generation
                 try:
                     if not skip_sync:
                         state.sync()
+                        vote()  # from here on every rank has the state
                     return func(state, *args, **kwargs)
                 except HoraInternalError as error:
                     state.restore()
@@ -260,7 +281,7 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
                 except HostsUpdatedInterrupt as interrupt:
                     skip_sync = interrupt.skip_sync
                     reason = interrupt
-                _reset(state, reset, reason)
+                _reset(state, reset, reason, generation)
         finally:
             notification_manager.remove_listener(state)
 

@@ -186,6 +186,11 @@ def _adopt_without_ranks(process_set: ProcessSet) -> ProcessSet:
     return process_set
 
 
+def is_of_others(process_set: ProcessSet) -> bool:
+    """Whether it is a set that was registered before this process has joined the running job."""
+    return process_set.ranks == [] and any(process_set is known for known in _registered)
+
+
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     """Registers a set, and returns it; a sequence of ranks becomes a ProcessSet. Every rank of the job calls
     it with the same ranks, those outside the set too; returns when all have. A process that has joined a

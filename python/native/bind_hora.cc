@@ -3,6 +3,7 @@
 
 #include "python/native/at_exit.h"
 #include "python/native/dlpack.h"
+#include "python/native/leave_on_sigterm.h"
 #include "python/native/operating.h"
 #include "python/native/without_lock.h"
 
@@ -390,6 +391,8 @@ void bind_hora(py::module_& module) {
       .def("shutdown", &Runtime::shutdown, py::arg("reason") = "", py::call_guard<WithoutLock>());
 
   module.def("let_go_of_ended", &let_go_of_ended);
+  module.def("leave_on_sigterm", &leave_on_sigterm, py::arg("runtime"));
+  module.def("forget_sigterm", &forget_sigterm);
   module.def("shutdown_at_exit", &shutdown_at_exit, py::arg("runtime"), py::arg("reasons"), py::arg("kept"));
   module.def("stack_signal", [] {
     const StackSignal signal = stack_signal();

@@ -80,7 +80,7 @@ def test_a_rank_that_is_gone_is_named_and_ends_the_job(how: str, first: str):
 
 SURVIVE = """
 import os, signal, sys, torch, hora.torch as hvd
-lost = int(sys.argv[1])
+lost, ranks = map(int, sys.argv[1:])
 hvd.init()
 torch.manual_seed(hvd.rank())
 model = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.BatchNorm1d(64), torch.nn.Linear(64, 1))
@@ -90,11 +90,13 @@ dataset = torch.utils.data.TensorDataset(torch.arange(240.0).reshape(60, 4) / 24
 sampler = hvd.elastic.ElasticSampler(dataset)
 loader = torch.utils.data.DataLoader(dataset, batch_size=5, sampler=sampler)
 state = hvd.elastic.TorchState(model, optimizer, sampler=sampler, epoch=0, batch=0)
-started_as = hvd.rank()
+started_as = int(os.environ["HORA_MEMBER_ID"]) - 1
 
 @hvd.elastic.run
 def train(state):
     while state.epoch < 4:
+        while state.epoch == 2 and hvd.size() < ranks:
+            state.commit()
         for (batch,) in loader:
             optimizer.zero_grad()
             model(batch).square().mean().backward()
@@ -110,12 +112,20 @@ def train(state):
         state.commit()
 
 train(state)
-assert hvd.size() == 2, hvd.size()
+assert hvd.size() == ranks, hvd.size()
 hvd.check_replicas(model)
 weights = hvd.allgather(torch.cat([each.detach().flatten() for each in model.parameters()])[None])
 assert torch.equal(weights[0], weights[1])
 print("trained", state.epoch)
 """
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_process_that_replaces_a_killed_one_joins_at_a_commit(lost: int):
+    result = hrun("-np", "2", "--min-np", "1", *ready_python(), "-c", SURVIVE, str(lost), "2", seconds=60)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("trained 4") == 2
+    assert ") has joined; the job goes on with 2 of 2 ranks (generation 3)" in result.stderr
 
 
 @pytest.mark.parametrize("lost", [0, 2])
@@ -131,6 +141,7 @@ def test_training_goes_on_without_a_rank_that_is_killed(lost: int):
         "-c",
         SURVIVE,
         str(lost),
+        "2",
         seconds=60,
     )
     assert result.returncode == 0, result.stderr

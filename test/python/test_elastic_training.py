@@ -4,14 +4,16 @@ the ranks that were lost."""
 
 import collections
 import json
+import os
 import pathlib
+import signal
 import subprocess
 import textwrap
 
 import pytest
 from hora.torch.elastic import shares
 from hora.torch.elastic.permutation import Permutation
-from ranks import ROOT, hrun
+from ranks import HRUN, ROOT, environment_with, hrun
 from ready_ranks import ready_python, run_ready
 
 SAMPLES = 150  # in 3 epochs of 5 steps, of which the last has 22 samples
@@ -34,6 +36,8 @@ class Buffers(torch.nn.Module):
         self.register_buffer("made", None)
 
     def forward(self, x):
+        if not hasattr(self, "late"):
+            self.register_buffer("late", torch.ones(3))
         if self.made is None or len(self.made) < 8:
             self.made = torch.ones(4 if self.made is None else 8)
         if self.training:
@@ -71,6 +75,10 @@ def die(place):
     if f"{started_as}:{training.progress.steps}:{place}" in deaths.split(","):
         os.kill(os.getpid(), signal.SIGKILL)
 
+def evaluate():
+    die("evaluate")
+    return hvd.allreduce(model[0].weight.detach().sum(), name="total")
+
 for epoch in training.epochs(3):
     for inputs, targets in training.batches():
         loss = (model(inputs) - targets).square().mean()
@@ -83,7 +91,7 @@ for epoch in training.epochs(3):
                 while hvd.size() < 4 and not hora._job.runtime().change_is_due:
                     training.retry(lambda: None)
         die("step")
-    total = training.retry(lambda: hvd.allreduce(model[0].weight.detach().sum(), name="total"))
+    total = training.retry(evaluate)
     die("epoch")
 hvd.check_replicas(model)
 numbers = [total, model[1].running_var.sum(), model[1].num_batches_tracked, optimizer.param_groups[0]["lr"]]
@@ -173,6 +181,26 @@ def test_processes_that_replace_lost_ones_change_no_result(
     check_audit(tmp_path)
 
 
+def test_a_rank_that_dies_in_an_evaluation_is_replaced_before_the_next_step(tmp_path: pathlib.Path):
+    """Without it there are too few ranks. The evaluation ends before the job pauses."""
+    alone = hrun("-np", "1", *ready_python(), "-c", TRAIN, "data set", "", "")
+    words = (
+        "-np",
+        "2",
+        "--min-np",
+        "2",
+        *ready_python(),
+        "-c",
+        TRAIN,
+        "data set",
+        "1:5:evaluate",
+        str(tmp_path),
+    )
+    replaced = hrun(*words, seconds=60)
+    assert results(replaced, 2) == pytest.approx(results(alone, 1), rel=1e-9)
+    check_audit(tmp_path)
+
+
 LEAVE = """
 import os, signal, sys, torch, hora.torch as hvd
 hvd.init()
@@ -201,6 +229,38 @@ def test_a_process_that_gets_sigterm_leaves_before_the_next_step():
     assert line.startswith("hrun: rank 1 (pid ") and line.endswith(
         ") has left; the job goes on with 2 of 3 ranks (generation 2)"
     )
+
+
+def test_a_process_that_gets_sigterm_leaves_also_while_the_job_pauses():
+    program = LEAVE.replace("== 5", "== -5").replace(
+        "        made +=",
+        "        if started_as == 1 and training.progress.steps == 2:\n"
+        "            os._exit(3)\n"
+        "        made +=",
+    )
+    program = "import os; print('started', os.environ['HORA_RANK'], os.getpid(), flush=True)\n" + program
+    words = ("-np", "3", "--min-np", "3", "--max-replacements", "0", "--elastic-timeout", "3")
+    job = subprocess.Popen(
+        [HRUN, *words, *ready_python(), "-c", program],
+        env=environment_with({}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert job.stdout is not None and job.stderr is not None
+    started = [job.stdout.readline().split() for _ in range(3)]
+    [pid] = [int(words[3]) for words in started if words[2] == "2"]
+    assert "; the job goes on with 2 of 3 ranks" in job.stderr.readline(), "the last step is still made"
+    assert "; the job pauses with 2 of 3 ranks" in job.stderr.readline()
+    os.kill(pid, signal.SIGTERM)
+    assert ") has left; the job pauses with 1 of 3 ranks" in job.stderr.readline()
+    [pid] = [int(words[3]) for words in started if words[2] == "0"]
+    os.kill(pid, signal.SIGTERM)
+    assert " asks to leave, and stays, as no other rank could go on: a second signal ends it" in (
+        job.stderr.readline()
+    )
+    job.communicate(timeout=30)
+    assert job.returncode == 75
 
 
 def test_ranks_that_would_leave_on_sigterm_end_when_hrun_ends_the_job():
@@ -370,6 +430,19 @@ def test_a_step_of_the_programs_own_is_taken_back_when_a_rank_is_lost(kind: str)
     survivors = hrun(*words, "2:2,0:4")
     assert results(survivors, 1)[0] >= 6
     assert survivors.stderr.count("hora: Training copies model and optimizers before each step, as ") == 1
+
+
+def test_a_process_that_joins_belongs_to_no_process_set_of_the_others():
+    program = COPIES.replace(
+        "        if attempt.counts:\n",
+        "        while training.progress.steps == 4 and hvd.size() < 3 and not hora._job.runtime().change_is_due:\n"
+        "            training.retry(lambda: None)\n"
+        "        if attempt.counts:\n",
+    )
+    replaced = hrun(
+        "-np", "3", "--min-np", "1", *ready_python(), "-c", program, "process set", "2:2", seconds=60
+    )
+    assert results(replaced, 3)[0] == 6, replaced.stderr
 
 
 def test_an_order_has_each_sample_once_and_any_part_of_it_can_be_had():

@@ -14,7 +14,7 @@ import torch
 from hora import _job, ops
 from hora._errors import HoraArgumentError, HoraProcessSetError, HoraUsageError
 from hora.compression import Compression, in_transfer
-from hora.process_sets import ProcessSet, global_process_set
+from hora.process_sets import ProcessSet, global_process_set, is_of_others
 from hora.torch._ops.reduction import Reduction
 from hora.torch._optimizer.adasum import DeltaReducer
 from hora.torch._optimizer.parameters import Groups, check_groups, names_of
@@ -252,6 +252,8 @@ def _is_alone(process_set: ProcessSet) -> bool:
         raise HoraArgumentError(
             f"process_set must be a ProcessSet, such as add_process_set([0, 2]) returns, not {process_set!r}"
         )
+    if is_of_others(process_set):
+        return True
     if process_set.size() is None:
         raise HoraProcessSetError(
             f"{process_set} does not exist, or has not been registered; call add_process_set "

@@ -51,20 +51,26 @@ class Batches:
 
     def begin(self, epoch: int, place: int) -> None:
         """Goes to a place of an epoch. Raises HoraArgumentError if the epoch has no step."""
-        if self._one_piece and self._batch < _job.size():
-            raise HoraArgumentError(
-                f"batch={self._batch} has fewer samples than there are ranks ({_job.size()}): each needs one"
-            )
+        self._require_one_each()
         self._samples.begin_epoch(epoch, place)
         if place == 0 and self.step_from(epoch, place) is None:
             least = self._batch if self._drops_last else _job.size()
             raise HoraArgumentError(f"epoch {epoch} has no step: data has fewer than {least} samples")
         self.read_ahead(epoch, place)
 
+    def _require_one_each(self) -> None:
+        """Raises HoraArgumentError if a rank would have no sample of a step."""
+        if self._one_piece and self._batch < _job.size():
+            raise HoraArgumentError(
+                f"batch={self._batch} has fewer samples than there are ranks ({_job.size()}), and each needs "
+                "one: choose a larger batch, or at most as many ranks (-np, --max-np)"
+            )
+
     def step_from(self, epoch: int, place: int) -> Piece | None:
         """The samples of the step that begins there; None: the epoch is over."""
         end = self._samples.end_from(place, self._batch)
         if self._one_piece:
+            self._require_one_each()
             rest = self._samples.end_from(end, _job.size())
             end = rest if rest - end < _job.size() else end
             if end - place < _job.size():
@@ -72,6 +78,11 @@ class Batches:
         if end == place or (self._drops_last and end - place < self._batch):
             return None
         return Piece(epoch, place, end)
+
+    def may_begin_with_others(self, epoch: int, place: int) -> bool:
+        """Whether a step begins there that has samples for further ranks, too."""
+        step = self.step_from(epoch, place)
+        return step is not None and (not self._one_piece or step.size >= self._batch)
 
     def share_of(self, step: Piece) -> list[Piece]:
         """The samples of a step that this rank gets; none if there are more ranks than microbatches."""

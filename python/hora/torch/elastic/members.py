@@ -59,11 +59,15 @@ class Members:
             self.change(_membership.next_generation)
 
     def begin_step(self) -> None:
-        """Takes in those that wait to join, and lets those go that are to leave."""
+        """Before a step: takes in those that wait to join, and lets those go that are to leave."""
         runtime = _job.runtime()
         runtime.set_takes_in(True)
         if runtime.change_is_due:
             self.change(_membership.next_generation)
+
+    def end_steps(self) -> None:
+        """No step follows here: processes that join wait until one does."""
+        _job.runtime().set_takes_in(False)
 
     def end_step(self, make: Callable[[], None], take_back: Callable[[], None], is_void: bool) -> bool:
         """Votes for a step, unless it is void. Makes it if it counts, and else takes it back. Returns whether

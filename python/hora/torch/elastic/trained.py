@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 import torch
 
 from hora import _job
-from hora._errors import HoraArgumentError
+from hora._errors import HoraArgumentError, HoraInternalError
 from hora._objects import broadcast_object
+from hora.process_sets import global_process_set
 from hora.torch._state.broadcast import broadcast_optimizer_state, broadcast_parameters, described
 from hora.torch.elastic.buffers import as_real
 
@@ -62,7 +63,7 @@ class Trained:
         return [
             *((f"model.{name}", described(each)) for name, each in self.model.named_parameters()),
             *(
-                (f"optimizers[{number}]", f"{type(optimizer).__name__} of {_sizes(optimizer)} parameters")
+                (f"optimizers[{number}]", _described(optimizer))
                 for number, optimizer in enumerate(self.optimizers)
             ),
             *((name, type(each).__name__) for name, each in self._others.items()),
@@ -78,12 +79,24 @@ class Trained:
     def adopt(self, layout: Layout) -> None:
         """Gives the model buffers like those of another process, with any values."""
         device = next((each.device for each in self.model.parameters()), None)
-        for place, module, buffer in list(self._buffers()):
-            wanted = layout.get(place)
+        modules = dict(self.model.named_modules())
+        for (path, name), module, _ in list(self._buffers()):
+            if (path, name) not in layout:
+                delattr(module, name)
+        for (path, name), wanted in layout.items():
+            if path not in modules:
+                raise HoraInternalError(
+                    f"this process cannot join the job: the model of the others has a module {path}, and "
+                    "this one has not"
+                )
+            buffers = modules[path]._buffers
+            if name not in buffers:
+                modules[path].register_buffer(name, None)
+            buffer = buffers[name]
             if wanted is None:
-                module._buffers[place[1]] = None
+                buffers[name] = None
             elif buffer is None or (tuple(buffer.shape), buffer.dtype) != wanted:
-                module._buffers[place[1]] = torch.zeros(wanted[0], dtype=wanted[1], device=device)
+                buffers[name] = torch.zeros(wanted[0], dtype=wanted[1], device=device)
 
     def _buffers(self) -> Iterator[tuple[tuple[str, str], torch.nn.Module, torch.Tensor | None]]:
         for path, module in self.model.named_modules():
@@ -104,6 +117,15 @@ class Trained:
         for name, state in states.items():
             self._others[name].load_state_dict(state)
         return progress
+
+
+def _described(optimizer: Any) -> str:
+    """A text that differs if two optimizers cannot reduce their gradients together. Those of a process set
+    have other names where the set was added before this process has joined."""
+    text = f"{type(optimizer).__name__} of {_sizes(optimizer)} parameters"
+    if optimizer.process_set is not global_process_set:
+        return text
+    return f"{text}, which are reduced as {optimizer._reducer.label}"
 
 
 def _sizes(optimizer: torch.optim.Optimizer) -> str:

@@ -166,9 +166,9 @@ class Training:
         try:
             while self.progress.epoch == epoch:
                 self._take_back_if_left()
-                self._members.begin_step()
-                whole = self._batches.step_from(epoch, self.progress.place)
+                whole = self._next_step(epoch)
                 if whole is None:
+                    self._members.end_steps()
                     self._end_epoch()
                     return
                 step = self._begin(whole)
@@ -182,6 +182,13 @@ class Training:
         finally:  # the program may have left the loop
             self._left = self._step is not None and not self._step.has_ended
             self._step = None
+
+    def _next_step(self, epoch: int) -> Piece | None:
+        """The samples of the next step of the epoch, which the ranks share that are there then; None: there
+        is none, and nobody joins or leaves."""
+        if self._batches.may_begin_with_others(epoch, self.progress.place):
+            self._members.begin_step()
+        return self._batches.step_from(epoch, self.progress.place)
 
     def backward(self, loss: torch.Tensor) -> None:
         """`loss.backward()`, with the weight that the microbatch has in its step. It reduces gradients if the
