@@ -30,8 +30,8 @@ struct GenerationRecord {
   std::uint64_t generation = 0;
   std::vector<MemberInfo> members;  ///< by rank
   std::uint64_t committed = 0;      ///< the number of steps that count; they are the same on all members
-  /// There are fewer members than the job needs, and they wait for others. False: no step is made with too
-  /// few either, but the members end what they do between two steps.
+  /// There are fewer members than the job needs, and they wait for others. False: if there are too few all
+  /// the same, the members end what they do, and pause before the step after that.
   bool paused = false;
 
   bool operator==(const GenerationRecord&) const = default;

@@ -120,6 +120,13 @@ Leader::Actions Leader::let_go(MemberId id, TimePoint now) {
   return actions;
 }
 
+Leader::Actions Leader::resize(int most, TimePoint now) {
+  Actions actions;
+  policy_.max_members = most;
+  plan_change_if_due(now, actions);
+  return actions;
+}
+
 Leader::Actions Leader::tick(TimePoint now) {
   Actions actions;
   if (phase_ == Phase::over) return actions;
@@ -244,22 +251,11 @@ void Leader::plan_change_if_due(TimePoint now, Actions& actions) {
   const auto size = static_cast<int>(members.size());
   const bool grows = size < policy_.max_members && !processes_.candidates(record_).empty();
   const bool pauses = size < policy_.min_members && !record_.paused;
-  if (!grows && !pauses && !can_let_go(members)) return;
+  if (!grows && !pauses && !processes_.can_let_go(record_)) return;
   if (record_.paused) return end_generation(now, actions);
   planned_ = true;
   actions.push_back(
       {.kind = Order::plan_change, .to = record_.members.front().id, .generation = record_.generation});
-}
-
-/// Whether a member is to go, and one that stays has the state then: after a step all members have it.
-bool Leader::can_let_go(const std::vector<MemberId>& members) const {
-  const auto goes = [this](MemberId id) { return processes_.at(id).goes; };
-  const auto stays_with_state = [&](MemberId id) {
-    const auto rank = static_cast<std::size_t>(record_.rank_of(id));
-    return !goes(id) && (!record_.paused || record_.members[rank].has_state);
-  };
-  return std::any_of(members.begin(), members.end(), goes) &&
-         std::any_of(members.begin(), members.end(), stays_with_state);
 }
 
 void Leader::send_away(MemberId id, const std::string& why, Actions& actions) {

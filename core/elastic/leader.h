@@ -55,6 +55,8 @@ class Leader {
   explicit Leader(const ElasticPolicy& policy) : policy_(policy) {}
 
   [[nodiscard]] Phase phase() const { return phase_; }
+  /// How many members a generation may have.
+  [[nodiscard]] int most() const { return policy_.max_members; }
   /// The present generation, or the one that is being formed.
   [[nodiscard]] const GenerationRecord& record() const { return record_; }
 
@@ -83,6 +85,9 @@ class Leader {
   [[nodiscard]] Actions formed(MemberId id, std::uint64_t generation, TimePoint now);
   /// A member is to go at the next step that counts: it has asked for it, or the job is to be smaller.
   [[nodiscard]] Actions let_go(MemberId id, TimePoint now);
+  /// The job is to have up to `most` members from here on, no longer ElasticPolicy::max_members. If it has
+  /// more now, the caller lets some go.
+  [[nodiscard]] Actions resize(int most, TimePoint now);
   [[nodiscard]] Actions tick(TimePoint now);
 
   /// The time of the next `tick`.
@@ -96,7 +101,6 @@ class Leader {
   void decide_if_complete(TimePoint now, Actions& actions);
   void decide(TimePoint now, Actions& actions);
   void begin(const GenerationRecord& next, TimePoint now, Actions& actions);
-  [[nodiscard]] bool can_let_go(const std::vector<MemberId>& members) const;
   void send_away(MemberId id, const std::string& why, Actions& actions);
   void finish_all(Actions& actions);
   void end_job(const std::string& why, Actions& actions);

@@ -32,6 +32,18 @@ std::vector<MemberInfo> Processes::candidates(const GenerationRecord& record) co
   return waiting;
 }
 
+bool Processes::can_let_go(const GenerationRecord& record) const {
+  bool any_goes = false;
+  bool any_stays = false;
+  for (const auto& member : record.members) {
+    const auto found = all_.find(member.id);
+    if (found == all_.end()) continue;
+    any_goes = any_goes || found->second.goes;
+    any_stays = any_stays || (!found->second.goes && (!record.paused || member.has_state));
+  }
+  return any_goes && any_stays;
+}
+
 TimePoint Processes::first_silent_at(const ElasticPolicy& policy) const {
   TimePoint first = TimePoint::max();
   for (const auto& [id, process] : all_) {

@@ -20,9 +20,11 @@ inline constexpr std::chrono::milliseconds kFormTimeout{5000};
 struct ElasticPolicy {
   int min_members = 1;  ///< with fewer the job pauses
   int max_members = 1;
-  int first_members = 1;                         ///< the first generation waits for so many
-  std::chrono::milliseconds silence{1000};       ///< after which a member that gives no sign of life is ended
-  std::chrono::milliseconds stopped_after{200};  ///< the same for a process that is stopped (SIGSTOP)
+  int first_members = 1;  ///< the first generation waits for so many
+  /// After this time a member is ended that gives no sign of life; and one that is stopped (SIGSTOP), which 0
+  /// never ends.
+  std::chrono::milliseconds silence{1000};
+  std::chrono::milliseconds stopped_after{200};
   std::chrono::milliseconds stop_timeout{5000};  ///< for a member to stop its engine and report
   std::chrono::milliseconds form_timeout = kFormTimeout;
   std::chrono::milliseconds pause_timeout{600'000};  ///< for processes that end a pause to come
@@ -40,8 +42,8 @@ struct Process {
 
   /// When it is ended because it gives no sign of life.
   [[nodiscard]] TimePoint silent_at(const ElasticPolicy& policy) const {
-    const TimePoint silent = heard + policy.silence;
-    return stopped ? std::min(silent, *stopped + policy.stopped_after) : silent;
+    if (!stopped) return heard + policy.silence;
+    return policy.stopped_after.count() == 0 ? TimePoint::max() : *stopped + policy.stopped_after;
   }
 };
 
@@ -66,6 +68,8 @@ class Processes {
   [[nodiscard]] std::vector<MemberId> members_of(const GenerationRecord& record) const;
   /// Those that wait to become members, the oldest first.
   [[nodiscard]] std::vector<MemberInfo> candidates(const GenerationRecord& record) const;
+  /// Whether a member is to go, and one that stays has the state then: after a step all members have it.
+  [[nodiscard]] bool can_let_go(const GenerationRecord& record) const;
   /// When the first of them is ended because it gives no sign of life.
   [[nodiscard]] TimePoint first_silent_at(const ElasticPolicy& policy) const;
 

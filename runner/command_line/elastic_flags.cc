@@ -8,7 +8,6 @@
 namespace hora::hrun {
 namespace {
 
-constexpr int kMostElasticRanks = 1 << 16;
 constexpr int kMostElasticChanges = 1'000'000;
 constexpr double kMostElasticSeconds = 1e7;
 constexpr std::chrono::seconds kElasticSilence{6};  // a rank is silent while it stops, for up to 5 s
@@ -27,14 +26,35 @@ void ElasticFlags::add_to(CLI::App& app) {
       ->expected(2)
       ->check(number_from(0.0, kMostElasticSeconds, "seconds"), "");
   app.add_option("--reset-limit", reset_limit)->check(number_from(0, kMostElasticChanges, "changes"), "");
+  app.add_option("--host-discovery-script", discovery_script);
+  app.add_option("--slots-per-host", slots_per_host)->check(number_from(1, kMostElasticRanks, "slots"), "");
+  app.add_option("--spares", spares)->check(number_from(0, kMostElasticRanks, "processes"), "");
+  app.add_option("--stopped-after", stopped_after)
+      ->check(number_from(0.0, kMostElasticSeconds, "seconds"), "");
+}
+
+std::optional<DiscoveryPlan> ElasticFlags::discovery() const {
+  if (!discovery_script) {
+    if (slots_per_host) refuse("--slots-per-host needs --host-discovery-script SCRIPT");
+    return std::nullopt;
+  }
+  if (discovery_script->find_first_not_of(' ') == std::string::npos)
+    refuse("--host-discovery-script needs a command that prints hosts");
+  return DiscoveryPlan{*discovery_script, slots_per_host.value_or(1)};
+}
+
+std::chrono::milliseconds ElasticFlags::pause_timeout() const {
+  return timeout ? seconds(*timeout) : elastic::ElasticPolicy{}.pause_timeout;
 }
 
 std::optional<GenerationPolicy> ElasticFlags::policy(int ranks) const {
-  if (!min_ranks && !max_ranks) {
-    for (const auto& [given, flag] : {std::pair(timeout.has_value(), "--elastic-timeout"),
-                                      std::pair(most_replacements.has_value(), "--max-replacements"),
-                                      std::pair(reset_limit.has_value(), "--reset-limit"),
-                                      std::pair(!cooldown_range.empty(), "--blacklist-cooldown-range")}) {
+  if (!min_ranks && !max_ranks && !discovery_script) {
+    for (const auto& [given, flag] :
+         {std::pair(timeout.has_value(), "--elastic-timeout"),
+          std::pair(most_replacements.has_value(), "--max-replacements"),
+          std::pair(reset_limit.has_value(), "--reset-limit"), std::pair(spares.has_value(), "--spares"),
+          std::pair(stopped_after.has_value(), "--stopped-after"),
+          std::pair(!cooldown_range.empty(), "--blacklist-cooldown-range")}) {
       if (given) refuse(fmt::format("{} needs --min-np N", flag));
     }
     return std::nullopt;
@@ -43,7 +63,7 @@ std::optional<GenerationPolicy> ElasticFlags::policy(int ranks) const {
   policy.members.silence = kElasticSilence;
   policy.members.first_members = ranks;
   policy.members.min_members = min_ranks.value_or(ranks);
-  policy.members.max_members = max_ranks.value_or(ranks);
+  policy.members.max_members = max_ranks.value_or(discovery_script ? kMostElasticRanks : ranks);
   if (policy.members.min_members > ranks) {
     refuse(fmt::format("--min-np {}: the job begins with {} (-np); choose at most as many", *min_ranks,
                        number_of_ranks(ranks)));
@@ -52,7 +72,9 @@ std::optional<GenerationPolicy> ElasticFlags::policy(int ranks) const {
     refuse(fmt::format("--max-np {}: the job begins with {} (-np); choose at least as many", *max_ranks,
                        number_of_ranks(ranks)));
   }
-  if (timeout) policy.members.pause_timeout = seconds(*timeout);
+  policy.members.pause_timeout = pause_timeout();
+  policy.spares = spares.value_or(0);
+  if (stopped_after) policy.members.stopped_after = seconds(*stopped_after);
   policy.replacement.most = most_replacements.value_or(std::numeric_limits<int>::max());
   if (!cooldown_range.empty()) {
     if (cooldown_range[0] > cooldown_range[1]) {

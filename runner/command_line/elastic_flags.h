@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "runner/launch/generations.h"
+#include "runner/elastic/discovery.h"
+#include "runner/elastic/generations.h"
 
 #include <CLI/CLI.hpp>
 
+#include <chrono>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace hora::hrun {
@@ -18,9 +21,17 @@ struct ElasticFlags {
   std::optional<int> most_replacements;
   std::vector<double> cooldown_range;
   std::optional<int> reset_limit;
+  std::optional<std::string> discovery_script;
+  std::optional<int> slots_per_host;
+  std::optional<int> spares;
+  std::optional<double> stopped_after;
 
   /// Declares them; refers to this.
   void add_to(CLI::App& app);
+  /// Nothing: the hosts do not change. Throws Error(invalid_argument).
+  [[nodiscard]] std::optional<DiscoveryPlan> discovery() const;
+  /// How long the job may lack ranks, at the start too.
+  [[nodiscard]] std::chrono::milliseconds pause_timeout() const;
   /// Returns the rules of the job; nothing if it is not elastic. `ranks`: with how many it begins. Throws
   /// Error(invalid_argument) that says what is wrong.
   [[nodiscard]] std::optional<GenerationPolicy> policy(int ranks) const;

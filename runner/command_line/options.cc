@@ -104,12 +104,21 @@ when ranks are lost
                              hrun keep the numbers that ranks have at the start; also --min-num-proc
   --max-np N                 an elastic job that begins with -np ranks, and has up to N if there are slots;
                              also --max-num-proc
+  --host-discovery-script SCRIPT
+                             an elastic job on the hosts that this command of sh prints, one "host:slots" or
+                             "host" in a line. It runs again every second. Ranks are started on hosts that
+                             come, and leave those that are not printed any more. Without --max-np the job
+                             takes all slots
+  --slots-per-host N         slots of a host that is printed without a number (default: 1)
+  --spares N                 keep N further processes ready, which take the places of lost ones at once
   --elastic-timeout SECONDS  how long it may pause; then it ends with exit code 75 (default: 600)
   --max-replacements N       start no more than N processes in place of lost ones (default: no limit)
   --blacklist-cooldown-range SHORTEST LONGEST
                              seconds: after its second failure a rank gets its next process after the shortest
                              time, and after each further one twice as late, up to the longest; a host after
                              its third (default: 10 600)
+  --stopped-after SECONDS    end and replace a rank that is stopped (SIGSTOP) for so long; 0: never, for
+                             debuggers (default: 0.2)
   --reset-limit N            end the job when its ranks have changed N times (default: no limit)
 
 when to end
@@ -128,6 +137,9 @@ while it runs
                              for whom, and of each rank its last operation, what it has under way, and how
                              late it comes in steps; with several jobs: which there are. JOB is an id from
                              there, or how it begins, or the process of its hrun
+  hrun resize N [JOB]        let an elastic job have N ranks from the next step on
+  hrun drain HOST [JOB]      let all ranks of a host leave an elastic job at the next step; others take their
+                             places where there are slots
   hrun dump [JOB]            let all ranks write down what they have done and what is under way, for analyze
   --metrics ADDRESS          serve the same to Prometheus, as GET /metrics: ADDRESS is unix:/path, or a port
                              of this machine: 9400, 127.0.0.1:9400, [::1]:9400 (by these names or localhost)
@@ -182,12 +194,6 @@ struct Words {
 bool take_horovod_flag(const std::vector<std::string>& arguments, std::size_t& i, HorovodSettings& settings) {
   const std::string& word = arguments[i];
   const auto equals = word.find('=');
-  if (is_elastic_flag(word.substr(0, equals))) {
-    refuse(
-        fmt::format("{}: the hosts of a job do not change while it runs in this version, so this flag of "
-                    "Horovod's cannot be served; leave it out",
-                    word.substr(0, equals)));
-  }
   const auto flag = find_horovod_flag(word.substr(0, equals));
   if (!flag || (equals != std::string::npos && !flag->takes_value())) return false;
   std::string& value = settings[flag->setting];
@@ -375,23 +381,50 @@ void check_elastic(const Options& options) {
       "HORA_CPU_OPERATIONS to auto, or leave --min-np out");
 }
 
+/// The hosts that the script prints, once they have the slots with which the job begins.
+std::vector<HostSlots> discovered_hosts(const Raw& raw, const DiscoveryPlan& plan) {
+  if (raw.hosts || raw.hostfile)
+    refuse("--host-discovery-script: it tells the hosts, so leave -H and --hostfile out");
+  if (raw.launcher == "mpi")
+    refuse("--host-discovery-script: elastic jobs need hrun to start the ranks: --launcher ssh or slurm");
+  if (raw.ranks == 0 && !raw.elastic.min_ranks)
+    throw WrongUsage("say with how many ranks the job begins: -np N, or --min-np N");
+  const int least = std::max(1, raw.ranks > 0 ? raw.ranks : *raw.elastic.min_ranks);
+  return discover_hosts(plan, least, raw.elastic.pause_timeout(), [](const std::string& line) {
+    std::fprintf(stderr, "hrun: waiting for hosts: %s\n", line.c_str());
+  });
+}
+
 void choose_hosts(const Raw& raw, Options& options) {
-  if (raw.hosts) options.hosts = parse_hosts(*raw.hosts);
-  if (raw.hostfile) options.hosts = read_hostfile(*raw.hostfile);
-  options.ranks = raw.ranks;
-  if (options.hosts.empty()) options.hosts = slurm_hosts(variable);
+  options.discovery = raw.elastic.discovery();
+  if (options.discovery) {
+    options.hosts = discovered_hosts(raw, *options.discovery);
+  } else if (raw.hosts) {
+    options.hosts = parse_hosts(*raw.hosts);
+  } else if (raw.hostfile) {
+    options.hosts = read_hostfile(*raw.hostfile);
+  } else {
+    options.hosts = slurm_hosts(variable);
+  }
   if (options.hosts.empty()) {
     if (raw.ranks == 0) throw WrongUsage("say how many ranks to start: -np N");
-    options.hosts = {{"localhost", std::max(raw.ranks, raw.elastic.max_ranks.value_or(0))}};
+    options.hosts = {{"localhost", std::max(raw.ranks, raw.elastic.max_ranks.value_or(0)) +
+                                       raw.elastic.spares.value_or(0)}};
   }
   int slots = 0;
   for (const auto& host : options.hosts) slots += host.slots;
-  const int most = std::min(slots, raw.elastic.max_ranks.value_or(slots));
-  if (options.ranks == 0) options.ranks = most;
+  const int for_ranks = options.discovery ? slots : slots - raw.elastic.spares.value_or(0);
+  const int most = std::min(for_ranks, raw.elastic.max_ranks.value_or(for_ranks));
+  options.ranks = raw.ranks;
+  if (options.ranks == 0) options.ranks = options.discovery ? *raw.elastic.min_ranks : std::max(1, most);
   options.elastic = raw.elastic.policy(options.ranks);
   if (options.elastic && raw.launcher == "mpi")
     refuse("--min-np: elastic jobs need hrun to start the ranks: --launcher ssh or slurm");
-  if (raw.elastic.max_ranks) options.ranks = std::max(options.ranks, most);
+  if (options.elastic && options.elastic->spares > 0 && for_ranks < options.ranks && !options.discovery) {
+    refuse(fmt::format("--spares {}: the hosts have {} slots, and the job needs {} for its ranks",
+                       options.elastic->spares, slots, options.ranks));
+  }
+  if (raw.elastic.max_ranks || options.discovery) options.ranks = std::max(options.ranks, most);
   options.shares = place(options.hosts, options.ranks, raw.oversubscribe);
 }
 
@@ -445,18 +478,17 @@ void choose_remote_hosts(const Raw& raw, Options& options) {
   }
   const std::string own_path = std::filesystem::read_symlink("/proc/self/exe").string();
   const bool by_slurm = launcher_of(raw) == "slurm";
+  options.way_to = [=](const std::string& host) -> RemoteHost {
+    if (by_slurm) return step_on(host, own_path);
+    return {host, ssh_command(find_program("ssh"), host, ssh, own_path),
+            [host, own_path](const std::string& words, int exit_code) {
+              return explain_ssh(words, exit_code, host, own_path);
+            }};
+  };
   for (const auto& host : other_hosts(options.hosts)) {
     const bool has_ranks = std::any_of(options.shares.begin(), options.shares.end(),
                                        [&](const HostShare& share) { return share.host == host; });
-    if (!has_ranks) continue;
-    if (by_slurm) {
-      options.remote_hosts.push_back(step_on(host, own_path));
-      continue;
-    }
-    options.remote_hosts.push_back({host, ssh_command(find_program("ssh"), host, ssh, own_path),
-                                    [host, own_path](const std::string& words, int exit_code) {
-                                      return explain_ssh(words, exit_code, host, own_path);
-                                    }});
+    if (has_ranks || options.elastic) options.remote_hosts.push_back(options.way_to(host));
   }
 }
 
@@ -708,6 +740,12 @@ std::optional<Answer> answer_analyze(const std::vector<std::string>& words) {
 }
 
 }  // namespace
+
+std::optional<RemoteHost> Options::remote_host(const std::string& host) const {
+  const auto found = std::find_if(remote_hosts.begin(), remote_hosts.end(),
+                                  [&](const RemoteHost& one) { return one.host == host; });
+  return found == remote_hosts.end() ? std::nullopt : std::optional(*found);
+}
 
 Parsed parse_options(const std::vector<std::string>& arguments) {
   const auto wrong_usage = [](const std::string& why) {

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "runner/elastic/discovery.h"
+#include "runner/elastic/generations.h"
 #include "runner/launch/binding.h"
-#include "runner/launch/generations.h"
 #include "runner/launch/hosts.h"
 #include "runner/launch/placement.h"
 #include "runner/launch/remote_ranks.h"
 #include "runner/observe/metrics_address.h"
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,8 +23,10 @@ struct Options {
   int ranks = 0;  ///< that are started: -np, else all slots; of an elastic job up to --max-np
   std::optional<GenerationPolicy> elastic;  ///< --min-np or --max-np: its ranks may change
   std::vector<HostSlots> hosts;             ///< -H or --hostfile, else this machine
+  std::optional<DiscoveryPlan> discovery;   ///< --host-discovery-script, which has told `hosts` for the start
   std::vector<HostShare> shares;            ///< which ranks are on which host
   std::vector<RemoteHost> remote_hosts;     ///< to those hosts that are not this machine
+  std::function<RemoteHost(const std::string&)> way_to;          ///< makes one of these
   std::vector<std::pair<std::string, std::string>> environment;  ///< -x
   std::string output_directory;                                  ///< --output-filename
   std::string horovod_folder;                                    ///< --horovod: see runner/horovod/horovod.h
@@ -40,6 +44,9 @@ struct Options {
   std::vector<std::string> command;    ///< the program and its arguments
   std::vector<std::string> hand_over;  ///< --launcher mpi: the command that starts the ranks instead of hrun
   std::vector<std::string> hand_over_environment;  ///< of that command: "NAME=VALUE"
+
+  /// The way to a host; nothing: it is this machine.
+  [[nodiscard]] std::optional<RemoteHost> remote_host(const std::string& host) const;
 };
 
 /// The answer that hrun gives instead of starting ranks: print this, and exit so.

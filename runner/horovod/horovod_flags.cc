@@ -55,8 +55,6 @@ constexpr std::array kFlags{
 };
 
 /// Of jobs that get new ranks while they run.
-constexpr std::array kElastic{"--slots-per-host", "--host-discovery-script"};
-
 /// A setting that means nothing, and why. `moot`: the value that asks for how things are anyway.
 struct Meaningless {
   const char* setting;
@@ -122,10 +120,6 @@ std::optional<HorovodFlag> find_horovod_flag(const std::string& flag) {
       std::find_if(kFlags.begin(), kFlags.end(), [&](const HorovodFlag& each) { return flag == each.flag; });
   if (found == kFlags.end()) return std::nullopt;
   return *found;
-}
-
-bool is_elastic_flag(const std::string& flag) {
-  return std::find(kElastic.begin(), kElastic.end(), flag) != kElastic.end();
 }
 
 std::vector<std::pair<std::string, std::string>> variables_of(const HorovodSettings& settings) {

@@ -24,9 +24,6 @@ struct HorovodFlag {
 /// The flag of that name, if it is one of them.
 [[nodiscard]] std::optional<HorovodFlag> find_horovod_flag(const std::string& flag);
 
-/// Whether it is one of Horovod's for jobs that get new ranks while they run, which Hora does not have.
-[[nodiscard]] bool is_elastic_flag(const std::string& flag);
-
 /// The variables for ranks that settings stand for: {"HORA_MISSING_WARNING", "0"}. Throws
 /// Error(invalid_argument) that names the flag, its value and what it must be.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> variables_of(const HorovodSettings& settings);

@@ -166,26 +166,31 @@ class Agent {
   }
 
   void start(const RendezvousPoint& rendezvous) {
-    if (!ranks_ || !streams_.empty()) throw Error(Code::internal, "a start without a plan, or a second one");
+    if (!ranks_ || std::exchange(started_, true))
+      throw Error(Code::internal, "a start without a plan, or a second one");
     try {
       ranks_->start(rendezvous);
     } catch (const Error& error) {
       return refuse(error.what());
     }
-    for (int i = 0; i < count_; ++i) {
-      streams_.push_back({.source = SourceQueue(ranks_->output(i))});
-      streams_.push_back({.source = SourceQueue(ranks_->errors(i))});
-    }
+    for (int i = 0; i < count_; ++i) add_streams(i);
     starts_ = streams_.size() / 2;
   }
 
   void start_one(const StartOne& start) {
+    if (!started_) throw Error(Code::internal, "a process is to be started before the ranks");
     over_ = false;
     ++starts_;
-    ranks_->start_one(start.index, start.member);
+    ranks_->start_one(start.index, start.placement, start.member);
     const std::size_t number = 2 * static_cast<std::size_t>(start.index);
+    if (number == streams_.size()) return add_streams(start.index);
     streams_[number].source.add(ranks_->output(start.index));
     streams_[number + 1].source.add(ranks_->errors(start.index));
+  }
+
+  void add_streams(int index) {
+    streams_.push_back({.source = SourceQueue(ranks_->output(index))});
+    streams_.push_back({.source = SourceQueue(ranks_->errors(index))});
   }
 
   void take_input(std::string_view bytes) {
@@ -292,6 +297,7 @@ class Agent {
   int count_ = 0;
   std::vector<RankStream> streams_;
   std::uint64_t starts_ = 0;  // of processes of ranks
+  bool started_ = false;
   bool over_ = false;
   bool done_ = false;
   int exit_code_ = 0;

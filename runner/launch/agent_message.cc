@@ -2,6 +2,7 @@
 #include "runner/launch/agent_message.h"
 
 #include "core/base/bytes.h"
+#include "runner/launch/plan.h"
 
 #include <fmt/format.h>
 
@@ -90,13 +91,19 @@ std::optional<AgentMessage> AgentMessageReader::next() {
   return AgentMessage{static_cast<Word>(word), Bytes(body.begin(), body.end())};
 }
 
-Bytes encode(const StartOne& start) { return encode_pair(start.index, start.member); }
+Bytes encode(const StartOne& start) {
+  Writer out;
+  out.u64(static_cast<std::uint64_t>(start.index)).u64(start.member);
+  put(out, start.placement);
+  return out.take();
+}
 
 StartOne decode_start_one(std::span<const std::byte> bytes, int ranks) {
   Reader in(bytes);
   StartOne start;
-  start.index = take_index(in, ranks);
+  start.index = take_index(in, ranks + 1);
   start.member = in.u64();
+  start.placement = take_placement(in);
   in.finish();
   return start;
 }

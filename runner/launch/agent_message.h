@@ -3,6 +3,7 @@
 
 #include "core/elastic/message.h"
 #include "core/launcher/question.h"
+#include "runner/launch/placement.h"
 #include "runner/streams/terminal.h"
 
 #include <cstdint>
@@ -22,7 +23,7 @@ namespace hora::hrun {
 //   plan                 hrun    the ranks of the host
 //   ready, refused       agent   the answer to it
 //   start                hrun    start the ranks; sent when the agents of all hosts are ready
-//   start_one            hrun    start a process in place of one that has ended
+//   start_one            hrun    start a process in place of one that has ended, or as a rank of its own
 //   started, ended       agent   of each process of a rank
 //   stopped              agent   a rank was stopped by a signal, or goes on
 //   over                 agent   all processes of the host have ended: how many were started until then
@@ -105,10 +106,12 @@ class AgentMessageReader {
   std::size_t at_ = 0;
 };
 
-/// The content of `start_one`.
+/// The content of `start_one`: a process for the rank with this index on its host. The index after the last
+/// one adds a rank.
 struct StartOne {
   int index = 0;
   elastic::MemberId member = 0;
+  RankPlacement placement;
 };
 /// The content of `started`: the rank with this index on its host runs as this process.
 struct Started {

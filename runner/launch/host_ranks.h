@@ -55,9 +55,10 @@ class HostRanks {
   /// Starts the ranks. Throws Error(unavailable) if that is known at once to be impossible; else it is an
   /// event.
   virtual void start(const RendezvousPoint& rendezvous) = 0;
-  /// Starts a process of an elastic job in place of the one of this rank, which has ended. `member`: its
-  /// identity. If it cannot be started, that is an event `ended`.
-  virtual void start_one(int index, elastic::MemberId member) = 0;
+  /// Starts a process of an elastic job in place of the one of this rank, which has ended; or as one more
+  /// rank, if `index` is the number of ranks so far. `member`: its identity. If it cannot be started, that is
+  /// an event `ended`.
+  virtual void start_one(int index, const RankPlacement& placement, elastic::MemberId member) = 0;
   /// The signals that all ranks and the processes that they have started get: INT after a Ctrl-C, then TERM,
   /// and later KILL.
   virtual void interrupt() = 0;

@@ -46,8 +46,8 @@ void check_name(const std::string& host, const std::string& text) {
     refuse_hosts(fmt::format("'{}': '{}' cannot be the name of a host", text, host));
 }
 
-/// "host", "host:4", "[::1]", "[::1]:4", "user@[::1]:4"
-HostSlots parse_host(const std::string& text) {
+/// "host", "host:4", "[::1]", "[::1]:4", "user@[::1]:4". `slots`: of a host without a number.
+HostSlots parse_host(const std::string& text, int slots = 1) {
   const auto at = text.find('@');
   const std::string user = at == std::string::npos ? "" : text.substr(0, at + 1);
   const std::string address = text.substr(user.size());
@@ -60,7 +60,7 @@ HostSlots parse_host(const std::string& text) {
   check_name(name, text);
   const std::string host = user + name;
   check_name(host, text);
-  if (rest.empty()) return {host, 1};
+  if (rest.empty()) return {host, slots};
   if (rest.front() != ':') refuse_hosts(fmt::format("'{}': expected ':' and a number after the host", text));
   if (!bracketed && rest.find(':', 1) != std::string::npos) {
     refuse_hosts(fmt::format("'{}': write an IPv6 address in brackets, as in [::1]:4", text));
@@ -131,6 +131,27 @@ std::vector<HostSlots> parse_hostfile(const std::string& text, const std::string
     }
   }
   if (hosts.empty()) refuse_hosts(fmt::format("{}: there is no host in it", file));
+  return hosts;
+}
+
+std::vector<HostSlots> parse_host_lines(const std::string& text, int slots) {
+  std::vector<HostSlots> hosts;
+  std::istringstream lines(text);
+  std::string line;
+  while (std::getline(lines, line)) {
+    std::istringstream stream(line);
+    const std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
+    if (words.empty()) continue;
+    if (words.size() > 1) refuse_hosts(fmt::format("expected 'host' or 'host:slots', found '{}'", line));
+    HostSlots host = parse_host(words.front(), slots);
+    const auto known =
+        std::find_if(hosts.begin(), hosts.end(), [&](const HostSlots& one) { return one.host == host.host; });
+    if (known == hosts.end()) {
+      hosts.push_back(std::move(host));
+    } else {
+      known->slots = host.slots;
+    }
+  }
   return hosts;
 }
 

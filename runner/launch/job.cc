@@ -2,17 +2,15 @@
 #include "runner/launch/job.h"
 
 #include "core/join/job_id.h"
-#include "runner/launch/generations.h"
+#include "runner/elastic/elastic_hosts.h"
+#include "runner/elastic/generations.h"
 #include "runner/launch/job_hosts.h"
+#include "runner/launch/job_ranks.h"
 #include "runner/launch/signals.h"
 #include "runner/launch/what_next.h"
-#include "runner/observe/end_reports.h"
 #include "runner/observe/final_report.h"
-#include "runner/observe/job_log.h"
 #include "runner/observe/status_service.h"
-#include "runner/observe/summary.h"
 #include "runner/streams/reader_deadline.h"
-#include "runner/streams/relay.h"
 #include "runner/streams/standard_input.h"
 
 #include <hora/status.h>
@@ -46,21 +44,6 @@ JobPolicy policy_of(const Options& options) {
   return policy;
 }
 
-/// The facts that are known of the ranks before they are started.
-JobSummary summary_of(const Options& options) {
-  JobSummary summary;
-  summary.command = options.command;
-  for (const auto& share : options.shares) {
-    summary.hosts.push_back(share.host);
-    for (const auto& placement : share.placements) {
-      RankSummary& rank = summary.ranks.emplace_back();
-      rank.rank = placement.rank;
-      rank.host = share.host;
-    }
-  }
-  return summary;
-}
-
 double seconds(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
 
 /// The lines on how the ranks of a host are bound to processors, or why they are not. `on`: the name of the
@@ -69,10 +52,9 @@ std::string describe_bindings(const JobHost& host, const std::string& on, bool i
   const Ready& ready = host.ranks->ready();
   std::string text;
   if (!ready.unbound.empty()) text += fmt::format("hrun: {}{}\n", ready.unbound, on);
-  for (int i = 0; in_full && i < host.count; ++i) {
-    const auto index = static_cast<std::size_t>(i);
+  for (std::size_t index = 0; in_full && index < host.numbers.size(); ++index) {
     const bool bound = index < ready.bindings.size();
-    text += fmt::format("hrun: rank {}{} is {}\n", host.first + i, on,
+    text += fmt::format("hrun: rank {}{} is {}\n", host.numbers[index], on,
                         bound ? "bound to " + ready.bindings[index] : "not bound");
   }
   return text;
@@ -80,8 +62,9 @@ std::string describe_bindings(const JobHost& host, const std::string& on, bool i
 
 void print_bindings(JobHosts& hosts, const Options& options, JobLog& log) {
   const bool in_full = options.report_bindings || options.verbose;
-  for (int host = 0; host < hosts.size(); ++host)
-    log.print(describe_bindings(hosts.at(host), log.on(host), in_full));
+  for (int host = 0; host < hosts.size(); ++host) {
+    if (hosts.at(host).ranks) log.print(describe_bindings(hosts.at(host), log.on(host), in_full));
+  }
 }
 
 /// A job runs also where nobody can ask how it is, unless that was asked for.
@@ -112,14 +95,9 @@ int summarise(JobSummary& summary, const JobEnd& end, int exit_code, const Optio
   return exit_code;
 }
 
-Generations generations_of(const Options& options, const JobHosts& hosts, const JobLog& log) {
-  const GenerationFacts facts{[&](int rank) { return log.process(rank); },
-                              [&](int host, int port) { return hosts.coordinator(host, port); }, new_secret};
-  return {options.shares, *options.elastic, facts, Clock::now()};
-}
-
-TimePoint next_tick(const std::optional<Generations>& generations) {
-  return generations ? generations->next() : TimePoint::max();
+GenerationFacts facts_of(const JobHosts& hosts, const JobLog& log) {
+  return {[&](int rank) { return log.process(rank); },
+          [&](int host, int port) { return hosts.coordinator(host, port); }, new_secret};
 }
 
 void print(const GenerationOrders& orders, JobLog& log) {
@@ -130,6 +108,7 @@ void print(const GenerationOrders& orders, JobLog& log) {
 /// Notes the ranks that an elastic job has lost, and says so unless the job has failed.
 void conclude(const Generations& generations, bool failed, JobSummary& summary, JobLog& log) {
   summary.generation = generations.generation();
+  summary.changes = generations.changes();
   for (const int rank : generations.lost().ranks()) summary.ranks[static_cast<std::size_t>(rank)].lost = true;
   const std::string losses = generations.lost().describe();
   if (!failed && !losses.empty()) log.print(fmt::format("hrun: {}\n", losses));
@@ -152,6 +131,15 @@ void explain(JobAction::Reason reason, int signal, const Options& options, JobLo
           fmt::format("hrun: the job did not end within {} s (--timeout)\n", seconds(*options.timeout)));
     case Reason::signalled: return log.say(fmt::format("{}: ending all ranks", ::strsignal(signal)));
     case Reason::reader_gone: return log.say("nobody reads the output any more: ending all ranks");
+  }
+}
+
+/// The rank that a reply of rank 0 tells of; -1: it is no such reply.
+int missed_rank(const Reply& reply, int ranks) {
+  try {
+    return decode_missed_rank(reply, ranks);
+  } catch (const Error&) {
+    return -1;
   }
 }
 
@@ -184,24 +172,23 @@ class Job {
         state_(policy_),
         signals_(signals_to_watch(options)),
         input_(options.reader),
-        relay_(options),
-        summary_(summary_of(options)),
-        log_(options, summary_, relay_),
-        reader_deadline_(relay_, options.grace) {}
+        ranks_(options),
+        reader_deadline_(ranks_.relay(), options.grace) {}
 
   int run() {
     const HostPlan plan = plan_of(options_);
     const std::string id = job_id(plan.secret);
     status_service_.emplace(
-        id, summary_, [this](const Question& question) { hosts_.ask(question); }, Clock::now());
-    open_service(*status_service_, id, options_, log_);
+        id, ranks_.summary(), [this](const Question& question) { hosts_.ask(question); }, Clock::now());
+    open_service(*status_service_, id, options_, ranks_.log());
     hosts_.prepare(plan, options_, input_);
+    if (options_.elastic) elastic_hosts_.emplace(options_, hosts_, ranks_);
     std::optional<int> status = next_phases();
     while (!status) {
       turn();
       status = next_phases();
     }
-    return summarise(summary_, end(), *status, options_, log_);
+    return summarise(ranks_.summary(), end(), *status, options_, ranks_.log());
   }
 
  private:
@@ -220,7 +207,7 @@ class Job {
   JobAction decide(const JobEvent& event) {
     NextStep next = what_next(std::move(state_), event, policy_);
     state_ = std::move(next.state);
-    explain(next.action.reason, state_.signal, options_, log_);
+    explain(next.action.reason, state_.signal, options_, ranks_.log());
     return next.action;
   }
 
@@ -230,7 +217,7 @@ class Job {
       if (generations_) generations_->expect_ends();
       hosts_.send(action.signal);
     }
-    if (action.kind == JobAction::Kind::give_up) relay_.abandon();
+    if (action.kind == JobAction::Kind::give_up) ranks_.relay().abandon();
   }
 
   /// Begins all phases for which it is time. Returns the exit code for hrun after the last one.
@@ -238,7 +225,7 @@ class Job {
     while (true) {
       JobEvent turned = event(Kind::turned);
       turned.phase_done = phase_is_done();
-      turned.output_lost = relay_.incomplete();
+      turned.output_lost = ranks_.relay().incomplete();
       const JobAction action = decide(turned);
       switch (action.kind) {
         case JobAction::Kind::start: start(); break;
@@ -254,7 +241,7 @@ class Job {
     switch (state_.phase) {
       case JobPhase::preparing: return hosts_.all_ready();
       case JobPhase::running: return !hosts_.anybody_left();
-      case JobPhase::draining: return relay_.errors_read();
+      case JobPhase::draining: return ranks_.relay().errors_read();
       case JobPhase::reported: return reader_deadline_.over(state_.given_up);
     }
     return false;
@@ -264,54 +251,67 @@ class Job {
 
   void start() {
     hosts_.start();
-    if (options_.elastic)
-      status_service_->follow(generations_.emplace(generations_of(options_, hosts_, log_)));
-    print_bindings(hosts_, options_, log_);
+    if (options_.elastic) begin_generations();
+    print_bindings(hosts_, options_, ranks_.log());
     for (int host = 0; host < hosts_.size(); ++host) {
       const JobHost& started = hosts_.at(host);
-      for (int rank = started.first; rank < started.first + started.count; ++rank)
-        relay_.add(started.output(rank), started.errors(rank), input_.converses_with(rank));
-      input_.add(*started.ranks, started.first, started.count);
+      if (!started.ranks) continue;
+      ranks_.add(started, input_);
+      input_.add(*started.ranks, started.numbers);
     }
   }
 
+  void begin_generations() {
+    generations_.emplace(options_.shares, elastic_hosts_->capacities(), *options_.elastic,
+                         facts_of(hosts_, ranks_.log()), Clock::now());
+    elastic_hosts_->begin(*generations_, Clock::now());
+    status_service_->follow(*generations_, [this](const JobCommand& command) { return obey(command); });
+  }
+
   void drain() {
-    relay_.ranks_have_ended();
+    ranks_.relay().ranks_have_ended();
     pass_output();
     reader_deadline_.turn(Clock::now());
   }
 
   void report() {
-    log_.print(final_report(end(), summary_));
-    if (generations_) conclude(*generations_, state_.cause.known(), summary_, log_);
+    ranks_.log().print(final_report(end(), ranks_.summary()));
+    if (generations_) conclude(*generations_, state_.cause.known(), ranks_.summary(), ranks_.log());
   }
 
-  [[nodiscard]] JobEnd end() const { return {state_, end_reports_, relay_, input_, log_}; }
+  [[nodiscard]] JobEnd end() const {
+    return {state_, ranks_.end_reports(), ranks_.relay(), input_, ranks_.log()};
+  }
 
   // --- one turn ---
 
   void turn() {
     std::vector<pollfd> events{{signals_.fd(), POLLIN, 0}};
-    relay_.watch(events);
+    ranks_.relay().watch(events);
     status_service_->watch(events);
     input_.watch(events);
     hosts_.watch(events);
+    if (generations_) elastic_hosts_->watch(events);
     TimePoint next = std::min({state_.deadline, reader_deadline_.next(), status_service_->next(),
-                               relay_.next(), input_.next(), hosts_.next(), next_tick(generations_)});
-    if (relay_.ready()) next = TimePoint::min();
+                               ranks_.relay().next(), input_.next(), hosts_.next()});
+    if (generations_) next = std::min({next, generations_->next(), elastic_hosts_->next()});
+    if (ranks_.relay().ready()) next = TimePoint::min();
     ::poll(events.data(), events.size(), milliseconds_until(next));
     pass_output();
     take_signals();
     take_events();
     input_.turn();
     status_service_->turn(Clock::now());
-    if (generations_) carry_out(generations_->tick(Clock::now()));
+    if (generations_) {
+      carry_out(elastic_hosts_->turn(Clock::now()));
+      carry_out(generations_->tick(Clock::now()));
+    }
     happens(event(Kind::time));
     if (state_.phase >= JobPhase::draining) reader_deadline_.turn(Clock::now());
   }
 
   void pass_output() {
-    if (relay_.move()) return;
+    if (ranks_.relay().move()) return;
     take_signals();  // a Ctrl-C that has ended the reader is already here
     happens(event(Kind::reader_gone));
   }
@@ -320,28 +320,25 @@ class Job {
     signals_.take(
         [&](const Signals::Child& child) {
           hosts_.child_changed(child.pid, child.wait_status, Clock::now());
+          if (elastic_hosts_) elastic_hosts_->child_changed(child.pid, child.wait_status);
         },
         [&](int signal) { told(signal); });
   }
 
   void told(int signal) {
-    if (signal == SIGWINCH) {
-      input_.resized();
-    } else if (signal == SIGTSTP && options_.remote_hosts.empty()) {
-      input_.stop();
-    } else if (signal == SIGTSTP) {
-      log_.print("hrun: not stopped, as the ranks on other hosts would be ended without it\n");
-    } else {
-      JobEvent signalled = event(Kind::signalled);
-      signalled.signal = signal;
-      happens(signalled);
-    }
+    if (signal == SIGWINCH) return input_.resized();
+    if (signal == SIGTSTP && options_.remote_hosts.empty()) return input_.stop();
+    if (signal == SIGTSTP)
+      return ranks_.log().print("hrun: not stopped, as the ranks on other hosts would be ended without it\n");
+    JobEvent signalled = event(Kind::signalled);
+    signalled.signal = signal;
+    happens(signalled);
   }
 
   void take_events() {
     const TimePoint now = Clock::now();
     for (int host = 0; host < hosts_.size(); ++host) {
-      for (const auto& event : hosts_.at(host).ranks->turn(now)) take(host, event);
+      for (const auto& event : hosts_.turn(host, now)) take(host, event);
     }
     happens(event(Kind::all_heard));
   }
@@ -349,38 +346,41 @@ class Job {
   // --- events of ranks ---
 
   void take(int host, const RankEvent& event) {
-    const int rank = hosts_.at(host).first + event.index;
+    if (event.kind == RankEvent::Kind::host_lost) return host_lost({-1, host, event.ending, event.when});
+    const int rank = hosts_.at(host).numbers[static_cast<std::size_t>(event.index)];
     switch (event.kind) {
       case RankEvent::Kind::started: return rank_started(rank, host, event.pid);
       case RankEvent::Kind::stopped:
-        if (!state_.ranks_told()) log_.print(fmt::format("hrun: {} {}\n", log_.name(rank), event.ending.how));
+        if (!state_.ranks_told()) ranks_.log().print_of(rank, event.ending.how);
         if (generations_) generations_->stopped(rank, Clock::now());
         return happens_to({rank, host, event.ending, event.when}, Kind::rank_stopped);
       case RankEvent::Kind::resumed:
-        if (state_.stopped.contains(rank) && !state_.ranks_told())
-          log_.print(fmt::format("hrun: {} goes on\n", log_.name(rank)));
+        if (state_.stopped.contains(rank) && !state_.ranks_told()) ranks_.log().print_of(rank, "goes on");
         if (generations_) generations_->resumed(rank, Clock::now());
         return happens_to({rank, host, {}, event.when}, Kind::rank_resumed);
       case RankEvent::Kind::answered: return hear(rank, event.answer);
       case RankEvent::Kind::told: return carry_out(generations_->hear(rank, event.message, Clock::now()));
       case RankEvent::Kind::ended: return rank_ended({rank, host, event.ending, event.when});
-      case RankEvent::Kind::host_lost: return host_lost({-1, host, event.ending, event.when});
+      case RankEvent::Kind::host_lost: return;  // see above
     }
   }
 
-  void happens_to(const Failure& subject, Kind kind, bool goes_on = false) {
+  void happens_to(const Failure& subject, Kind kind, const GenerationOrders& orders = {}) {
     JobEvent of_rank = event(kind);
     of_rank.subject = subject;
-    of_rank.goes_on = goes_on;
+    of_rank.goes_on = orders.goes_on;
+    of_rank.was_member = orders.was_member;
     happens(of_rank);
   }
 
   /// Does as the generations of an elastic job need it. Once hrun was told to end the job, nobody has to
   /// know.
   void carry_out(const GenerationOrders& orders) {
+    for (const auto& start : orders.starts) ranks_.expect(start.placement);
+    for (const int rank : orders.joined) ranks_.end_reports().forget_former(rank);
     hosts_.carry_out(orders);
     if (state_.ranks_told()) return;
-    print(orders, log_);
+    print(orders, ranks_.log());
     if (orders.formed) happens(event(Kind::formed));
     if (!orders.end) return;
     JobEvent at_end = event(Kind::cannot_go_on);
@@ -389,49 +389,34 @@ class Job {
   }
 
   void rank_started(int rank, int host, int pid) {
-    RankSummary& summary = summary_.ranks[static_cast<std::size_t>(rank)];
-    summary.begin(pid);
-    if (!summary.earlier.empty()) {
-      relay_.replace(rank, hosts_.at(host).output(rank), hosts_.at(host).errors(rank));
-      status_service_->replaced(rank);
-    }
-    log_.say(fmt::format("rank {} is process {}{}", rank, pid, log_.on(host)));
+    if (ranks_.begin(rank, hosts_.at(host), pid)) status_service_->replaced(rank);
     happens_to({rank, host, {}, {}}, Kind::rank_started);
   }
 
   void hear(int rank, const Reply& reply) {
-    if (reply.kind == ReplyKind::missed) return hear_of_a_missed(rank, reply);
-    if (const auto trace = end_reports_.take(rank, reply)) {
+    if (reply.kind == ReplyKind::missed) {
+      const int missed = missed_rank(reply, options_.ranks);
+      if (rank != 0 || missed < 0 || generations_) return;  // ranks of generations have other numbers
+      return happens_to({missed, 0, {}, {}}, Kind::rank_left_early);
+    }
+    if (const auto trace = ranks_.end_reports().take(rank, reply)) {
       pass_output();  // what it wrote before
-      relay_.add_errors(rank, trace->text, trace->shown);
+      ranks_.relay().add_errors(rank, trace->text, trace->shown);
     }
     status_service_->take(rank, reply);
-  }
-
-  void hear_of_a_missed(int rank, const Reply& reply) {
-    if (rank != 0 || generations_) return;  // ranks of generations have other numbers
-    try {
-      const int missed = decode_missed_rank(reply, static_cast<int>(summary_.ranks.size()));
-      happens_to({missed, 0, {}, {}}, Kind::rank_left_early);
-    } catch (const Error&) {
-      return;  // as if it had said nothing
-    }
   }
 
   void rank_ended(Failure ended) {
     input_.ended(ended.rank);
     if (generations_) ended.ending.how = generations_->how(ended.rank, ended.ending);
-    log_.say(fmt::format("rank {}{} {}", ended.rank, log_.on(ended.host), ended.ending.how));
-    summary_.ranks[static_cast<std::size_t>(ended.rank)].end(
-        ended.ending, std::chrono::duration_cast<WallTime::duration>(Clock::now() - ended.when),
-        state_.ranks_told());
+    ranks_.end(ended.rank, ended.ending, Clock::now() - ended.when, state_.ranks_told());
     if (!generations_) {
       tell_others(ended);
       return happens_to(ended, Kind::rank_ended);
     }
-    const bool common = end_reports_.is_common(ended.rank, options_.ranks);
+    const bool common = ranks_.end_reports().is_common(ended.rank, options_.ranks);
     const auto orders = generations_->ended(ended.rank, ended.ending, common, ended.when, Clock::now());
-    happens_to(ended, Kind::rank_ended, orders.goes_on);
+    happens_to(ended, Kind::rank_ended, orders);
     carry_out(orders);
   }
 
@@ -439,25 +424,30 @@ class Job {
   void tell_others(const Failure& ended) {
     if (state_.ranks_told() || !told_ends_.take(ended.ending)) return;
     pass_output();  // what it wrote before
-    hosts_.tell({ended.rank, ended.ending.signal != 0, ended.ending.how,
-                 relay_.errors(ended.rank).last_line(kMostLastLine)});
+    hosts_.tell(ranks_.news_of(ended.rank, ended.ending));
   }
 
   void host_lost(const Failure& lost) {
     const JobHost& host = hosts_.at(lost.host);
-    for (int i = 0; i < host.count; ++i) input_.ended(host.first + i);
+    for (const int rank : host.numbers) input_.ended(rank);
     if (state_.ranks_told() || state_.phase == JobPhase::reported)
-      log_.print(fmt::format("hrun: {}\n", log_.describe_loss(lost.host, lost.ending)));
+      ranks_.log().print_loss(lost.host, lost.ending);
     JobEvent of_host = event(Kind::host_lost);
     of_host.subject = lost;
-    of_host.first = host.first;
-    of_host.count = host.count;
+    of_host.ranks = host.numbers;
     if (!generations_) return happens(of_host);
     const std::string why = fmt::format("host {} is lost: {}", host.name, lost.ending.how);
     const auto orders = generations_->lose_host(lost.host, why, Clock::now());
     of_host.goes_on = orders.goes_on;
+    of_host.was_member = orders.was_member;
     happens(of_host);
     carry_out(orders);
+  }
+
+  std::string obey(const JobCommand& command) {
+    auto [orders, text] = elastic_hosts_->obey(command, Clock::now());
+    carry_out(orders);
+    return text;
   }
 
   const Options& options_;
@@ -466,13 +456,11 @@ class Job {
   Signals signals_;
   StandardInput input_;
   JobHosts hosts_;
-  Relay relay_;
-  JobSummary summary_;
-  JobLog log_;
+  JobRanks ranks_;
   ReaderDeadline reader_deadline_;
-  EndReports end_reports_;
   std::optional<StatusService> status_service_;
-  std::optional<Generations> generations_;  // of an elastic job that was started
+  std::optional<ElasticHosts> elastic_hosts_;  // of an elastic job
+  std::optional<Generations> generations_;     // of one that was started
   ToldEnds told_ends_;
 };
 

@@ -17,25 +17,21 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 namespace hora::hrun {
 namespace {
 
-/// Null: the host is this machine.
-const RemoteHost* remote_host(const std::string& host, const Options& options) {
-  const auto remote = std::find_if(options.remote_hosts.begin(), options.remote_hosts.end(),
-                                   [&](const RemoteHost& one) { return one.host == host; });
-  return remote == options.remote_hosts.end() ? nullptr : &*remote;
+/// Whether no rank will be on another host.
+bool is_alone(const Options& options) {
+  return options.shares.size() == 1 &&
+         (!options.elastic || (options.hosts.size() == 1 && !options.discovery));
 }
 
-std::unique_ptr<HostRanks> prepare_one(HostPlan plan, const std::string& host, const Options& options,
-                                       StandardInput& input) {
-  const RemoteHost* remote = remote_host(host, options);
-  input.go_into(plan, remote == nullptr);
-  if (remote == nullptr) return make_local_ranks(plan);
-  plan.environment = without_session(plan.environment, options.environment);
-  plan.directory = std::filesystem::current_path().string();
-  return make_remote_ranks(*remote, plan, options.start_timeout, Clock::now());
+int slots_of(const std::string& host, const Options& options) {
+  const auto found = std::find_if(options.hosts.begin(), options.hosts.end(),
+                                  [&](const HostSlots& one) { return one.host == host; });
+  return found == options.hosts.end() ? 0 : found->slots;
 }
 
 }  // namespace
@@ -55,7 +51,7 @@ HostPlan plan_of(const Options& options) {
   plan.network = options.network;
   plan.bind_to = options.bind_to;
   plan.secret = new_secret();
-  plan.alone = options.shares.size() == 1;
+  plan.alone = is_alone(options);
   plan.terminal = ::isatty(STDOUT_FILENO) == 1;
   plan.elastic = options.elastic.has_value();
   return plan;
@@ -68,21 +64,42 @@ JobHosts::~JobHosts() {
 }
 
 void JobHosts::prepare(const HostPlan& plan, const Options& options, StandardInput& input) {
-  HostPlan share_plan = plan;
+  plan_ = plan;
+  options_ = &options;
+  input_ = &input;
   for (const auto& share : options.shares) {
-    share_plan.placements = share.placements;
-    JobHost& host = hosts_.emplace_back();
-    host.name = share.host;
-    if (!plan.alone) host.known_as = remote_host(share.host, options) == nullptr ? host_name() : share.host;
-    host.first = share.placements.front().rank;
-    host.count = static_cast<int>(share.placements.size());
-    host.ranks = prepare_one(share_plan, share.host, options, input);
+    add(share.host, options.remote_host(share.host));
+    JobHost& host = hosts_.back();
+    for (const auto& placement : share.placements) host.numbers.push_back(placement.rank);
+    const int count = static_cast<int>(share.placements.size());
+    const int slots = options.elastic ? std::max(count, slots_of(share.host, options)) : count;
+    host.ranks = make(host, share.placements, slots);
   }
 }
 
+void JobHosts::add(const std::string& name, std::optional<RemoteHost> way) {
+  JobHost& host = hosts_.emplace_back();
+  host.name = name;
+  if (!plan_.alone) host.known_as = way ? name : host_name();
+  host.way = std::move(way);
+}
+
+std::unique_ptr<HostRanks> JobHosts::make(const JobHost& host, std::vector<RankPlacement> placements,
+                                          int slots) const {
+  HostPlan plan = plan_;
+  plan.placements = std::move(placements);
+  plan.slots = slots;
+  input_->go_into(plan, !host.way);
+  if (!host.way) return make_local_ranks(plan);
+  plan.environment = without_session(plan.environment, options_->environment);
+  plan.directory = std::filesystem::current_path().string();
+  return make_remote_ranks(*host.way, plan, options_->start_timeout, Clock::now());
+}
+
 int JobHosts::count(HostRanks::State state) const {
-  return static_cast<int>(std::count_if(hosts_.begin(), hosts_.end(),
-                                        [&](const JobHost& host) { return host.ranks->state() == state; }));
+  return static_cast<int>(std::count_if(hosts_.begin(), hosts_.end(), [&](const JobHost& host) {
+    return host.ranks && host.ranks->state() == state;
+  }));
 }
 
 bool JobHosts::all_ready() const {
@@ -92,21 +109,26 @@ bool JobHosts::all_ready() const {
   std::string text = fmt::format(
       "cannot start ranks on {} of {} hosts, and has started none:", count(State::failed), hosts_.size());
   for (const auto& host : hosts_) {
-    if (host.ranks->state() == State::failed)
+    if (host.ranks && host.ranks->state() == State::failed)
       text += fmt::format("\n  {}: {}", host.name, host.ranks->trouble());
   }
   throw Error(Code::unavailable, text);
 }
 
 void JobHosts::start() {
-  const RendezvousPoint rendezvous = rendezvous_at(hosts_.front().ranks->ready(), hosts_.front().known_as);
-  for (const auto& host : hosts_) host.ranks->start(rendezvous);
+  rendezvous_ = rendezvous_at(hosts_.front().ranks->ready(), hosts_.front().known_as);
+  for (const auto& host : hosts_) {
+    if (host.ranks) host.ranks->start(rendezvous_);
+  }
 }
 
 bool JobHosts::anybody_left() const { return count(HostRanks::State::running) > 0; }
 
 void JobHosts::send(EndSignal signal) {
-  for (const auto& host : hosts_) {
+  if (signal == EndSignal::none) return;
+  for (auto& host : hosts_) {
+    host.waiting.clear();
+    if (!host.is_connected()) continue;
     switch (signal) {
       case EndSignal::none: break;
       case EndSignal::interrupt: host.ranks->interrupt(); break;
@@ -117,26 +139,85 @@ void JobHosts::send(EndSignal signal) {
 }
 
 void JobHosts::tell(const RankEnd& end) {
-  for (const auto& host : hosts_) host.ranks->tell(end);
+  for (const auto& host : hosts_) {
+    if (host.is_connected()) host.ranks->tell(end);
+  }
 }
 
 void JobHosts::ask(const Question& question) {
-  for (const auto& host : hosts_) host.ranks->ask(question);
+  for (const auto& host : hosts_) {
+    if (host.is_connected()) host.ranks->ask(question);
+  }
 }
 
 void JobHosts::carry_out(const GenerationOrders& orders) {
   for (const auto& [rank, message] : orders.messages) {
-    const JobHost& host = host_of(rank);
-    host.ranks->send(rank - host.first, message);
+    if (JobHost* host = host_of(rank)) host->ranks->send(host->index_of(rank), message);
   }
   for (const int rank : orders.kills) {
-    const JobHost& host = host_of(rank);
-    host.ranks->kill_one(rank - host.first);
+    if (JobHost* host = host_of(rank)) {
+      host->ranks->kill_one(host->index_of(rank));
+    } else {
+      unwanted_.insert(rank);
+    }
   }
-  for (const auto& [rank, member] : orders.starts) {
-    const JobHost& host = host_of(rank);
-    host.ranks->start_one(rank - host.first, member);
+  for (const auto& start : orders.starts) {
+    JobHost& host = at(start.placement.host);
+    if (host.is_connected()) {
+      start_here(host, start);
+    } else {
+      host.waiting.push_back(start);
+      if (!host.connecting) connect(host);
+    }
   }
+}
+
+void JobHosts::start_here(JobHost& host, const GenerationOrders::Start& start) {
+  const int index = host.index_of(start.placement.rank);
+  if (index == static_cast<int>(host.numbers.size())) host.numbers.push_back(start.placement.rank);
+  host.ranks->start_one(index, start.placement, start.member);
+}
+
+/// Its ranks are started once it is ready.
+void JobHosts::connect(JobHost& host) {
+  host.connecting = true;
+  host.lost = false;
+  host.numbers.clear();
+  try {
+    host.ranks =
+        make(host, {}, std::max(slots_of(host.name, *options_), static_cast<int>(host.waiting.size())));
+  } catch (const Error& error) {
+    host.ranks.reset();
+    host.trouble = error.what();
+  }
+}
+
+std::vector<RankEvent> JobHosts::turn(int number, TimePoint now) {
+  JobHost& host = at(number);
+  std::vector<RankEvent> events;
+  if (host.ranks) events = host.ranks->turn(now);
+  for (const auto& event : events) {
+    if (event.kind == RankEvent::Kind::host_lost) host.lost = true;
+  }
+  if (!host.connecting) return events;
+  const auto state = host.ranks ? host.ranks->state() : HostRanks::State::failed;
+  if (state == HostRanks::State::making_ready) return events;
+  host.connecting = false;
+  const auto waiting = std::exchange(host.waiting, {});
+  if (state == HostRanks::State::ready) {
+    host.ranks->start(rendezvous_);
+    for (const auto& start : waiting) {
+      start_here(host, start);
+      if (unwanted_.erase(start.placement.rank) > 0)
+        host.ranks->kill_one(host.index_of(start.placement.rank));
+    }
+    return events;
+  }
+  host.lost = true;
+  events.push_back({.kind = RankEvent::Kind::host_lost,
+                    .ending = {kHostLost, host.ranks ? host.ranks->trouble() : host.trouble, 0},
+                    .when = now});
+  return events;
 }
 
 std::string JobHosts::coordinator(int host, int port) const {
@@ -146,23 +227,33 @@ std::string JobHosts::coordinator(int host, int port) const {
   return rendezvous_at(there, of.known_as).coordinator;
 }
 
-const JobHost& JobHosts::host_of(int rank) const {
-  return *std::find_if(hosts_.begin(), hosts_.end(),
-                       [&](const JobHost& host) { return rank < host.first + host.count; });
+JobHost* JobHosts::host_of(int rank) {
+  const auto found = std::find_if(hosts_.begin(), hosts_.end(), [&](const JobHost& host) {
+    return host.is_connected() && host.index_of(rank) < static_cast<int>(host.numbers.size());
+  });
+  return found == hosts_.end() ? nullptr : &*found;
 }
 
 void JobHosts::watch(std::vector<pollfd>& events) const {
-  for (const auto& host : hosts_) host.ranks->watch(events);
+  for (const auto& host : hosts_) {
+    if (host.ranks) host.ranks->watch(events);
+  }
 }
 
 TimePoint JobHosts::next() const {
   TimePoint next = TimePoint::max();
-  for (const auto& host : hosts_) next = std::min(next, host.ranks->next());
+  for (const auto& host : hosts_) {
+    if (host.ranks) next = std::min(next, host.ranks->next());
+    if (host.connecting && (!host.ranks || host.ranks->state() != HostRanks::State::making_ready))
+      next = TimePoint::min();
+  }
   return next;
 }
 
 void JobHosts::child_changed(int pid, int wait_status, TimePoint now) {
-  for (const auto& host : hosts_) host.ranks->child_changed(pid, wait_status, now);
+  for (const auto& host : hosts_) {
+    if (host.ranks) host.ranks->child_changed(pid, wait_status, now);
+  }
 }
 
 }  // namespace hora::hrun

@@ -5,12 +5,15 @@
 #include "core/launcher/news.h"
 #include "core/launcher/question.h"
 #include "runner/command_line/options.h"
-#include "runner/launch/generations.h"
+#include "runner/elastic/generations.h"
 #include "runner/launch/host_ranks.h"
 #include "runner/launch/plan.h"
 #include "runner/launch/what_next.h"
 
+#include <algorithm>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,14 +27,23 @@ class StandardInput;
 /// A host and its ranks.
 struct JobHost {
   std::string name;
-  std::string known_as;  ///< the name by which other hosts may know it; empty: nobody else has to
-  int first = 0;         ///< of its ranks
-  int count = 0;
-  std::unique_ptr<HostRanks> ranks;
+  std::optional<RemoteHost> way;     ///< to its agent; nothing: it is this machine
+  std::string known_as;              ///< the name by which other hosts may know it; empty: nobody else has to
+  std::vector<int> numbers;          ///< of its ranks in the job, by index
+  std::unique_ptr<HostRanks> ranks;  ///< null: it has had none
+  bool connecting = false;           ///< in an elastic job that has begun
+  bool lost = false;
+  std::vector<GenerationOrders::Start> waiting;  ///< for the connection
+  std::string trouble;                           ///< why there is none
 
+  [[nodiscard]] bool is_connected() const { return ranks && !connecting && !lost; }
+  /// That of a rank it does not have is the number of ranks.
+  [[nodiscard]] int index_of(int rank) const {
+    return static_cast<int>(std::find(numbers.begin(), numbers.end(), rank) - numbers.begin());
+  }
   /// The outputs of the process that was started last as this rank of the job.
-  [[nodiscard]] std::shared_ptr<OutputSource> output(int rank) const { return ranks->output(rank - first); }
-  [[nodiscard]] std::shared_ptr<OutputSource> errors(int rank) const { return ranks->errors(rank - first); }
+  [[nodiscard]] std::shared_ptr<OutputSource> output(int rank) const { return ranks->output(index_of(rank)); }
+  [[nodiscard]] std::shared_ptr<OutputSource> errors(int rank) const { return ranks->errors(index_of(rank)); }
 };
 
 /// 32 random bytes. Throws Error(unavailable) if the system has no random numbers.
@@ -41,8 +53,9 @@ struct JobHost {
 /// system has no random numbers.
 [[nodiscard]] HostPlan plan_of(const Options& options);
 
-/// The hosts of a job. They do the same things together. Nothing blocks but the destructor, which waits a
-/// moment until nothing of the job is left on other hosts. Not thread-safe.
+/// The hosts of a job. They do the same things together. A host of an elastic job that has no rank at the
+/// start is connected when it gets its first one, and one that was lost likewise. Nothing blocks but the
+/// destructor, which waits a moment until nothing of the job is left on other hosts. Not thread-safe.
 class JobHosts {
  public:
   JobHosts() = default;
@@ -51,9 +64,11 @@ class JobHosts {
   JobHosts(const JobHosts&) = delete;
   JobHosts& operator=(const JobHosts&) = delete;
 
-  /// Lets all hosts make ready, each with its share of the ranks. Throws Error(unavailable) if a program
-  /// cannot be started here.
+  /// Lets all hosts that have ranks make ready, each with its share of them. Throws Error(unavailable) if a
+  /// program cannot be started here. Refers to its arguments.
   void prepare(const HostPlan& plan, const Options& options, StandardInput& input);
+  /// Adds a host that has no ranks. `way`: see JobHost.
+  void add(const std::string& name, std::optional<RemoteHost> way);
   /// Whether all hosts are ready. Throws Error(unavailable) that names all that cannot be, once that is
   /// known.
   [[nodiscard]] bool all_ready() const;
@@ -74,6 +89,10 @@ class JobHosts {
   /// The addresses of a host, once it is ready, with this port: "address:port,[address]:port".
   [[nodiscard]] std::string coordinator(int host, int port) const;
 
+  /// Does what can be done on a host without waiting. Returns the events since the last call, in order. One
+  /// that cannot be connected is lost, as far as events tell.
+  std::vector<RankEvent> turn(int host, TimePoint now);
+
   /// Adds what poll() has to wait for; and the time until when it may wait.
   void watch(std::vector<pollfd>& events) const;
   [[nodiscard]] TimePoint next() const;
@@ -85,9 +104,19 @@ class JobHosts {
 
  private:
   [[nodiscard]] int count(HostRanks::State state) const;
-  [[nodiscard]] const JobHost& host_of(int rank) const;
+  /// Null: none, or not any more.
+  [[nodiscard]] JobHost* host_of(int rank);
+  [[nodiscard]] std::unique_ptr<HostRanks> make(const JobHost& host, std::vector<RankPlacement> placements,
+                                                int slots) const;
+  static void start_here(JobHost& host, const GenerationOrders::Start& start);
+  void connect(JobHost& host);
 
+  HostPlan plan_;
+  const Options* options_ = nullptr;
+  StandardInput* input_ = nullptr;
+  RendezvousPoint rendezvous_;
   std::vector<JobHost> hosts_;
+  std::set<int> unwanted_;  // ranks that were to be killed while they waited for a connection
 };
 
 }  // namespace hora::hrun

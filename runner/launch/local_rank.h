@@ -10,6 +10,7 @@
 #include "runner/streams/rank_inputs.h"
 #include "runner/streams/source.h"
 
+#include <csignal>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -41,6 +42,8 @@ class LocalRank {
   /// Starts it. `guard` outlives it. `inputs`: gets its standard input, if it reads what hrun reads. Throws
   /// Error(unavailable).
   LocalRank(const RankStart& start, Guard& guard, RankInputs& inputs);
+  /// Ends the process, if it is still there.
+  ~LocalRank() { signal(SIGKILL); }
   LocalRank(const LocalRank&) = delete;
   LocalRank& operator=(const LocalRank&) = delete;
 

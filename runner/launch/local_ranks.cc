@@ -41,11 +41,11 @@ Descriptor make_epoll() {
 class LocalRanks final : public HostRanks {
  public:
   explicit LocalRanks(const HostPlan& plan)
-      : plan_(plan), bindings_(bind_ranks_here(plan.bind_to, ranks_of(plan))) {
+      : plan_(plan), bindings_(bind_ranks_here(plan.bind_to, plan.slots)) {
     for (const auto& binding : bindings_) ready_.bindings.push_back(describe(binding));
     if (plan.bind_to != BindTo::none && bindings_.empty())
-      ready_.unbound = nothing_bound(plan.bind_to, ranks_of(plan));
-    const bool first = plan.placements.front().rank == 0;
+      ready_.unbound = nothing_bound(plan.bind_to, plan.slots);
+    const bool first = !plan.placements.empty() && plan.placements.front().rank == 0;
     if (first || plan.elastic)
       ready_.addresses = plan.alone ? std::vector<std::string>{"127.0.0.1"} : own_addresses(plan.network);
     if (!first) return;
@@ -54,13 +54,14 @@ class LocalRanks final : public HostRanks {
     ready_.master_port = front_->master_port.number();
   }
 
-  ~LocalRanks() override { signal_all(SIGKILL); }
+  ~LocalRanks() override = default;
   LocalRanks(const LocalRanks&) = delete;
   LocalRanks& operator=(const LocalRanks&) = delete;
 
   [[nodiscard]] State state() const override {
-    if (ranks_.empty()) return State::ready;
-    const bool any = std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank->left(); });
+    if (!started_) return State::ready;
+    const bool any =
+        std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank && rank->left(); });
     return any ? State::running : State::over;
   }
   [[nodiscard]] const std::string& trouble() const override {
@@ -70,18 +71,20 @@ class LocalRanks final : public HostRanks {
   [[nodiscard]] const Ready& ready() const override { return ready_; }
 
   void start(const RendezvousPoint& rendezvous) override {
+    started_ = true;
     rendezvous_ = rendezvous;
-    for (int index = 0; index < ranks_of(plan_); ++index) {
+    for (int index = 0; index < static_cast<int>(plan_.placements.size()); ++index) {
       const RankPlacement& placement = plan_.placements[static_cast<std::size_t>(index)];
-      RankStart start = start_of(index, first_member(placement.rank));
+      RankStart start = start_of(index, placement, first_member(placement.rank));
       if (placement.rank == 0) start.listener = front_->listener->fd();
       ranks_.push_back(make_rank(index, start));
     }
     if (front_) front_->listener.reset();
   }
 
-  void start_one(int index, elastic::MemberId member) override {
-    RankStart start = start_of(index, member);
+  void start_one(int index, const RankPlacement& placement, elastic::MemberId member) override {
+    if (index == static_cast<int>(ranks_.size())) ranks_.emplace_back();
+    RankStart start = start_of(index, placement, member);
     start.late = true;
     try {
       ranks_.at(static_cast<std::size_t>(index)) = make_rank(index, start);
@@ -98,22 +101,26 @@ class LocalRanks final : public HostRanks {
 
   void tell(const RankEnd& end) override {
     const Bytes message = encode(end);
-    for (const auto& rank : ranks_) rank->tell(message);
+    each([&](LocalRank& rank) { rank.tell(message); });
   }
 
   void part() override {}  // they are children of this process
   void kill() override {
     killed_ = true;
-    for (const auto& rank : ranks_) rank->kill();
+    each([](LocalRank& rank) { rank.kill(); });
   }
 
-  void kill_one(int index) override { at(index).kill(); }
+  void kill_one(int index) override {
+    if (LocalRank* rank = find(index)) rank->kill();
+  }
 
-  void send(int index, const elastic::LeaderMessage& message) override { at(index).send(message); }
+  void send(int index, const elastic::LeaderMessage& message) override {
+    if (LocalRank* rank = find(index)) rank->send(message);
+  }
 
   void ask(const Question& question) override {
     const Bytes message = encode(question);
-    for (const auto& rank : ranks_) rank->ask(message);
+    each([&](LocalRank& rank) { rank.ask(message); });
   }
 
   [[nodiscard]] std::size_t room() const override { return inputs_.room(); }
@@ -123,7 +130,9 @@ class LocalRanks final : public HostRanks {
   void watch(std::vector<pollfd>& events) const override {
     events.push_back({replies_.fd(), POLLIN, 0});
     inputs_.watch(events);
-    for (const auto& rank : ranks_) rank->watch(events);
+    for (const auto& rank : ranks_) {
+      if (rank) rank->watch(events);
+    }
   }
   [[nodiscard]] TimePoint next() const override {
     return events_.empty() ? TimePoint::max() : TimePoint::min();
@@ -132,8 +141,9 @@ class LocalRanks final : public HostRanks {
   void child_changed(int pid, int wait_status, TimePoint now) override {
     // Also of one that is no rank: processes that ranks have left behind become children of this one.
     if (WIFEXITED(wait_status) || WIFSIGNALED(wait_status)) look_for_empty_groups_ = true;
-    const auto found = std::find_if(ranks_.begin(), ranks_.end(),
-                                    [&](const auto& rank) { return rank->running() && rank->pid() == pid; });
+    const auto found = std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& rank) {
+      return rank && rank->running() && rank->pid() == pid;
+    });
     if (found == ranks_.end()) return;
     const int index = static_cast<int>(found - ranks_.begin());
     if (WIFSTOPPED(wait_status)) {
@@ -150,29 +160,43 @@ class LocalRanks final : public HostRanks {
 
   std::vector<RankEvent> turn(TimePoint /*now*/) override {
     if (std::exchange(look_for_empty_groups_, false)) {
-      for (const auto& rank : ranks_) rank->look_if_left();
+      each([](LocalRank& rank) { rank.look_if_left(); });
     }
     take_what_was_sent();
-    for (const auto& rank : ranks_) rank->flush();
+    each([](LocalRank& rank) { rank.flush(); });
     inputs_.move();
     return std::exchange(events_, {});
   }
 
-  [[nodiscard]] std::shared_ptr<OutputSource> output(int index) override { return at(index).output(); }
-  [[nodiscard]] std::shared_ptr<OutputSource> errors(int index) override { return at(index).errors(); }
+  [[nodiscard]] std::shared_ptr<OutputSource> output(int index) override {
+    const LocalRank* rank = find(index);
+    return rank == nullptr ? no_output() : rank->output();
+  }
+  [[nodiscard]] std::shared_ptr<OutputSource> errors(int index) override {
+    const LocalRank* rank = find(index);
+    return rank == nullptr ? no_output() : rank->errors();
+  }
 
  private:
-  static int ranks_of(const HostPlan& plan) { return static_cast<int>(plan.placements.size()); }
-  LocalRank& at(int index) { return *ranks_.at(static_cast<std::size_t>(index)); }
+  /// Null: its process could not be started.
+  LocalRank* find(int index) { return ranks_.at(static_cast<std::size_t>(index)).get(); }
+  LocalRank& at(int index) { return *find(index); }
+  template <typename Function>
+  void each(const Function& function) {
+    for (const auto& rank : ranks_) {
+      if (rank) function(*rank);
+    }
+  }
 
   // --- starting ---
 
-  [[nodiscard]] RankStart start_of(int index, elastic::MemberId member) const {
+  [[nodiscard]] RankStart start_of(int index, const RankPlacement& placement,
+                                   elastic::MemberId member) const {
     const auto at = static_cast<std::size_t>(index);
     return {.plan = plan_,
-            .placement = plan_.placements.at(at),
+            .placement = placement,
             .rendezvous = rendezvous_,
-            .binding = bindings_.empty() ? nullptr : &bindings_.at(at),
+            .binding = at < bindings_.size() ? &bindings_[at] : nullptr,
             .member = member};
   }
 
@@ -236,7 +260,7 @@ class LocalRanks final : public HostRanks {
   }
 
   void signal_all(int signal) {
-    for (const auto& rank : ranks_) rank->signal(signal);
+    each([&](LocalRank& rank) { rank.signal(signal); });
   }
 
   const HostPlan plan_;
@@ -247,9 +271,10 @@ class LocalRanks final : public HostRanks {
   std::optional<Front> front_;
   Ready ready_;
   RendezvousPoint rendezvous_;
-  std::vector<std::unique_ptr<LocalRank>> ranks_;
+  std::vector<std::unique_ptr<LocalRank>> ranks_;  // null: its process could not be started
   RankInputs inputs_;
   std::vector<RankEvent> events_;
+  bool started_ = false;
   bool told_to_end_ = false;
   bool killed_ = false;
   bool look_for_empty_groups_ = false;

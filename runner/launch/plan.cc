@@ -33,6 +33,8 @@ int take_number(Reader& in, std::uint64_t bound, const char* what) {
   return static_cast<int>(in.below(bound, what));
 }
 
+}  // namespace
+
 void put(Writer& out, const RankPlacement& placement) {
   for (const int number : {placement.size, placement.rank, placement.local_size, placement.local_rank,
                            placement.cross_size, placement.cross_rank, placement.host})
@@ -40,7 +42,7 @@ void put(Writer& out, const RankPlacement& placement) {
 }
 
 RankPlacement take_placement(Reader& in) {
-  const auto below = [&](int bound, const char* what) {
+  const auto below = [&](auto bound, const char* what) {
     return take_number(in, static_cast<std::uint64_t>(bound), what);
   };
   RankPlacement placement;
@@ -50,11 +52,9 @@ RankPlacement take_placement(Reader& in) {
   placement.local_rank = below(placement.local_size, "a rank of a host");
   placement.cross_size = below(placement.size + 1, "a number of hosts");
   placement.cross_rank = below(placement.cross_size, "a host");
-  placement.host = below(placement.size, "a host");
+  placement.host = below(kMostRanks, "a host");
   return placement;
 }
-
-}  // namespace
 
 RendezvousPoint rendezvous_at(const Ready& first, const std::string& host) {
   std::vector<std::string> all = first.addresses;
@@ -76,6 +76,7 @@ Bytes encode(const HostPlan& plan) {
   out.raw(std::as_bytes(std::span(plan.secret)));
   put(out, static_cast<int>(plan.placements.size()));
   for (const auto& placement : plan.placements) put(out, placement);
+  put(out, plan.slots);
   out.u8(static_cast<std::uint8_t>(plan.bind_to));
   for (const bool yes : {plan.alone, plan.terminal, plan.elastic}) out.u8(yes ? 1 : 0);
   out.u8(static_cast<std::uint8_t>(plan.input));
@@ -99,6 +100,7 @@ HostPlan decode_plan(std::span<const std::byte> bytes) {
                  [](std::byte byte) { return static_cast<unsigned char>(byte); });
   plan.placements.resize(in.count(kPlacementNumbers, "ranks"));
   for (auto& placement : plan.placements) placement = take_placement(in);
+  plan.slots = take_number(in, kMostRanks, "a number of ranks of a host");
   plan.bind_to = in.enumerator<BindTo>(kBindTos, "what ranks are bound to");
   plan.alone = in.boolean();
   plan.terminal = in.boolean();
@@ -108,7 +110,7 @@ HostPlan decode_plan(std::span<const std::byte> bytes) {
   plan.window.rows = take_number(in, kMostWindow, "rows of a terminal");
   plan.window.columns = take_number(in, kMostWindow, "columns of a terminal");
   in.finish();
-  if (plan.command.empty() || plan.placements.empty())
+  if (plan.command.empty() || (plan.placements.empty() && !plan.elastic))
     throw Error(Code::internal, "a plan without a program or without ranks");
   return plan;
 }

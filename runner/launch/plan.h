@@ -33,7 +33,9 @@ struct HostPlan {
   std::string horovod_folder;            ///< --horovod: see runner/horovod/horovod.h
   std::string network;                   ///< --network: see core/join/network.h
   Secret secret{};
-  std::vector<RankPlacement> placements;  ///< of this host's ranks, in order
+  std::vector<RankPlacement> placements;  ///< of this host's ranks, in order; those of an elastic job that
+                                          ///< come later are not among them
+  int slots = 0;                          ///< how many ranks it may have, at least those
   BindTo bind_to = BindTo::none;
   bool alone = true;      ///< no other host takes part
   bool terminal = false;  ///< hrun prints to a terminal
@@ -65,6 +67,8 @@ struct RendezvousPoint {
 [[nodiscard]] RendezvousPoint rendezvous_at(const Ready& first, const std::string& host);
 
 /// The bytes of each, and back. Bytes that do not fit throw Error(internal).
+void put(Writer& out, const RankPlacement& placement);
+[[nodiscard]] RankPlacement take_placement(Reader& in);
 [[nodiscard]] Bytes encode(const HostPlan& plan);
 [[nodiscard]] HostPlan decode_plan(std::span<const std::byte> bytes);
 [[nodiscard]] Bytes encode(const Ready& ready);

@@ -64,11 +64,16 @@ class RemoteRanks final : public HostRanks {
     starts_ = plan_.placements.size();
     connection_.send(Word::start, encode(rendezvous));
   }
-  void start_one(int index, elastic::MemberId member) override {
+  void start_one(int index, const RankPlacement& placement, elastic::MemberId member) override {
     state_ = State::running;
     ++starts_;
-    for (const int number : {2 * index, 2 * index + 1}) streams_.at(static_cast<std::size_t>(number)).begin();
-    connection_.send(Word::start_one, encode(StartOne{index, member}));
+    if (index == ranks()) {
+      streams_.resize(streams_.size() + 2);
+    } else {
+      for (const int number : {2 * index, 2 * index + 1})
+        streams_.at(static_cast<std::size_t>(number)).begin();
+    }
+    connection_.send(Word::start_one, encode(StartOne{index, member, placement}));
   }
   void interrupt() override { connection_.send(Word::interrupt); }
   void terminate() override { connection_.send(Word::terminate); }
@@ -122,7 +127,7 @@ class RemoteRanks final : public HostRanks {
   }
 
  private:
-  [[nodiscard]] int ranks() const { return static_cast<int>(plan_.placements.size()); }
+  [[nodiscard]] int ranks() const { return static_cast<int>(streams_.size() / 2); }
 
   // --- hearing ---
 
@@ -230,7 +235,7 @@ class RemoteRanks final : public HostRanks {
       return;
     }
     state_ = State::over;
-    if (complete) return;
+    if (complete && !plan_.elastic) return;  // others may still be started on a host of an elastic job
     RankEvent event;
     event.kind = RankEvent::Kind::host_lost;
     event.ending = {exit_code, why};

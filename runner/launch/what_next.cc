@@ -52,7 +52,7 @@ class Decision {
   }
 
   JobAction host_lost() {
-    for (int rank = event_.first; rank < event_.first + event_.count; ++rank) forget(rank);
+    for (const int rank : event_.ranks) forget(rank);
     return ended();
   }
 
@@ -77,6 +77,7 @@ class Decision {
   }
 
   JobAction lose() {
+    if (!event_.was_member) return {};
     if (std::exchange(state_.change_over, false)) state_.losses.clear();
     state_.losses.push_back(event_.subject);
     return {};

@@ -74,13 +74,13 @@ struct JobEvent {
   TimePoint now{};
   bool anybody_left = false;  ///< a process of the job may be running
   Failure subject{};          ///< of a rank or a host: which, and for an end or a stop how and when
-  int first = 0;              ///< host_lost: its ranks
-  int count = 0;
-  bool goes_on = false;      ///< rank_ended, host_lost: an elastic job goes on without it
-  int status = 0;            ///< cannot_go_on: the exit code for hrun; 0: that of the cause
-  int signal = 0;            ///< signalled
-  bool phase_done = false;   ///< turned: the work of the present phase is done
-  bool output_lost = false;  ///< turned: some output could not be written
+  std::vector<int> ranks;     ///< host_lost: its ranks
+  bool goes_on = false;       ///< rank_ended, host_lost: an elastic job goes on without it
+  bool was_member = true;     ///< rank_ended, host_lost: an elastic job has lost a member by it
+  int status = 0;             ///< cannot_go_on: the exit code for hrun; 0: that of the cause
+  int signal = 0;             ///< signalled
+  bool phase_done = false;    ///< turned: the work of the present phase is done
+  bool output_lost = false;   ///< turned: some output could not be written
 };
 
 /// A decision. A value.

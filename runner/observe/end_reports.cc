@@ -67,6 +67,12 @@ std::optional<EndReports::Trace> EndReports::take(int rank, const Reply& reply) 
   }
 }
 
+void EndReports::begin(int rank) {
+  if (auto report = ends_.extract(rank)) former_.insert_or_assign(rank, std::move(report.mapped()));
+  gave_up_.erase(rank);
+  with_trace_.erase(rank);
+}
+
 const EndReport* EndReports::of(int rank) const {
   const auto found = ends_.find(rank);
   return found == ends_.end() ? nullptr : &found->second;
@@ -75,10 +81,13 @@ const EndReport* EndReports::of(int rank) const {
 bool EndReports::is_common(int rank, int ranks) const {
   const EndReport* own = of(rank);
   if (own == nullptr || ranks < 2) return false;
-  const auto alike = std::count_if(ends_.begin(), ends_.end(), [&](const auto& end) {
-    return end.second.error == own->error && end.second.where == own->where;
-  });
-  return 2 * alike > ranks;
+  std::set<int> alike;
+  for (const auto* ends : {&ends_, &former_}) {
+    for (const auto& [other, report] : *ends) {
+      if (report.error == own->error && report.where == own->where) alike.insert(other);
+    }
+  }
+  return 2 * static_cast<int>(alike.size()) > ranks;
 }
 
 std::string EndReports::describe(int first, const JobSummary& summary) const {

@@ -26,6 +26,11 @@ class EndReports {
   /// ones, too.
   std::optional<Trace> take(int rank, const Reply& reply);
 
+  /// Another process is going to be started as this rank: what the former one has told counts for `is_common`
+  /// alone, and not even for that once the new one has become a member.
+  void begin(int rank);
+  void forget_former(int rank) { former_.erase(rank); }
+
   /// Null: the rank has told nothing.
   [[nodiscard]] const EndReport* of(int rank) const;
   /// Whether more than half of `ranks`, and this one among them, have told of the same error at the same
@@ -43,7 +48,8 @@ class EndReports {
   [[nodiscard]] std::string describe_dumps(const JobSummary& summary) const;
 
  private:
-  std::map<int, EndReport> ends_;
+  std::map<int, EndReport> ends_;    // of the present processes
+  std::map<int, EndReport> former_;  // of the ones before
   std::map<int, GaveUp> gave_up_;
   std::set<std::string> shown_;  // errors
   std::set<int> with_trace_;     // ranks

@@ -15,6 +15,16 @@ struct ChangeTimes {
   double seconds_to_connect = 0;  ///< from then until they were connected
 };
 
+/// A change of the members of an elastic job, for its summary. A value.
+struct ChangeSummary {
+  std::uint64_t generation = 0;   ///< that began with it
+  int members = 0;                ///< of that generation
+  std::string what;               ///< as ChangeTimes has it
+  double seconds = 0;             ///< from the start of the job until it was noticed
+  double seconds_to_stop = 0;     ///< from then until all members had stopped
+  double seconds_to_connect = 0;  ///< from then until they were connected
+};
+
 /// The generations of an elastic job while it runs. A value.
 struct GenerationReport {
   std::uint64_t number = 0;  ///< of the present one; 0: none has begun

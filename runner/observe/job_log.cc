@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/observe/job_log.h"
 
+#include "core/comm/world.h"
 #include "runner/streams/relay.h"
 
 #include <fmt/format.h>
@@ -15,24 +16,33 @@ void JobLog::say(std::string_view what) {
   if (options_.verbose) print(fmt::format("hrun: {}\n", what));
 }
 
+void JobLog::print_of(int rank, std::string_view what) {
+  print(fmt::format("hrun: {} {}\n", name(rank), what));
+}
+
+void JobLog::print_loss(int host, const Ending& why) {
+  print(fmt::format("hrun: {}\n", describe_loss(host, why)));
+}
+
 std::string JobLog::name(int rank) const { return fmt::format("rank {} {}", rank, process(rank)); }
 
 std::string JobLog::process(int rank) const {
   const RankSummary& known = summary_.ranks[static_cast<std::size_t>(rank)];
-  const std::string host = options_.shares.size() == 1 ? "" : " on " + known.host;
-  return fmt::format("(pid {}{})", known.pid, host);
+  const std::string host = summary_.hosts.size() == 1 ? "" : " on " + known.host;
+  return known.pid == 0 ? fmt::format("(not started{})", host) : fmt::format("(pid {}{})", known.pid, host);
 }
 
 std::string JobLog::on(int host) const {
-  return options_.shares.size() == 1 ? "" : " on " + options_.shares[static_cast<std::size_t>(host)].host;
+  return summary_.hosts.size() == 1 ? "" : " on " + summary_.hosts[static_cast<std::size_t>(host)];
 }
 
 std::string JobLog::describe_loss(int host, const Ending& why) const {
-  const HostShare& lost = options_.shares[static_cast<std::size_t>(host)];
-  const int first = lost.placements.front().rank;
-  const int last = lost.placements.back().rank;
-  return fmt::format("host {} is lost, and with it rank{} {}{}: {}", lost.host, last > first ? "s" : "",
-                     first, last > first ? fmt::format(" to {}", last) : "", why.how);
+  const std::string& lost = summary_.hosts[static_cast<std::size_t>(host)];
+  std::vector<int> ranks;
+  for (const auto& rank : summary_.ranks) {
+    if (rank.host == lost) ranks.push_back(rank.rank);
+  }
+  return fmt::format("host {} is lost, and with it {}: {}", lost, describe_ranks(ranks), why.how);
 }
 
 }  // namespace hora::hrun

@@ -24,6 +24,11 @@ class JobLog {
   /// Writes "hrun: <what>" and an end of line, with --verbose only.
   void say(std::string_view what);
 
+  /// Writes "hrun: rank 1 (pid 4711) <what>".
+  void print_of(int rank, std::string_view what);
+  /// Writes "hrun: " and `describe_loss`.
+  void print_loss(int host, const Ending& why);
+
   /// "rank 1 (pid 4711)", or "rank 1 (pid 4711 on b)" where there is more than one host.
   [[nodiscard]] std::string name(int rank) const;
   /// "(pid 4711)", or "(pid 4711 on b)" where there is more than one host.

@@ -13,39 +13,66 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 namespace hora::hrun {
 namespace {
 
 constexpr std::chrono::seconds kHrunAnswersIn{5};  // its ranks have two
 
+/// A command, and what hrun is asked for it.
+struct Verb {
+  const char* name;
+  const char* usage;
+  const char* method;
+  const char* path;
+  const char* argument = nullptr;  ///< null: it has none
+};
+constexpr std::array kVerbs{Verb{"status", "status [JOB] [--json]", "GET", "/status"},
+                            Verb{"dump", "dump [JOB]", "POST", "/dump"},
+                            Verb{"resize", "resize N [JOB]", "POST", "/resize/", "the number of ranks"},
+                            Verb{"drain", "drain HOST [JOB]", "POST", "/drain/", "the host"}};
+
 /// The command that the words ask for.
 struct Command {
-  bool dump = false;
-  bool json = false;
-  std::string job;  ///< empty: the one that runs
+  HttpRequest request;
+  bool lists_jobs = false;  ///< where several are meant
+  std::string job;          ///< empty: the one that runs
 };
 
 std::optional<Command> command_in(const std::vector<std::string>& words) {
-  if (words.empty() || (words.front() != "status" && words.front() != "dump")) return std::nullopt;
-  Command command;
-  command.dump = words.front() == "dump";
+  const auto verb = std::find_if(kVerbs.begin(), kVerbs.end(), [&](const Verb& one) {
+    return !words.empty() && words.front() == one.name;
+  });
+  if (verb == kVerbs.end()) return std::nullopt;
+  const auto refuse = [&](const std::string& what) {
+    throw Error(Code::invalid_argument, fmt::format("{}: hrun {}; a program called {} starts as ./{}", what,
+                                                    verb->usage, verb->name, verb->name));
+  };
+  Command command{.request = {verb->method, verb->path}, .lists_jobs = verb == kVerbs.begin(), .job = {}};
+  bool argument_is_due = verb->argument != nullptr;
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::string& word = words[i];
-    if (word == "--json" && !command.dump) {
-      command.json = true;
-    } else if (word.starts_with('-') || !command.job.empty() || word.empty()) {
-      throw Error(
-          Code::invalid_argument,
-          fmt::format("'{}' means nothing here: hrun {}; a program called {} starts as ./{}", word,
-                      command.dump ? "dump [JOB]" : "status [JOB] [--json]", words.front(), words.front()));
+    if (word == "--json" && verb == kVerbs.begin()) {
+      command.request.path = "/status.json";
+      command.lists_jobs = false;
+    } else if (word.starts_with('-') || word.empty() || (!argument_is_due && !command.job.empty())) {
+      refuse(fmt::format("'{}' means nothing here", word));
+    } else if (argument_is_due) {
+      const bool is_number = word.find_first_not_of("0123456789") == std::string::npos && word.size() < 9;
+      if (std::string_view(verb->name) == "resize" && !is_number)
+        refuse(fmt::format("'{}' is no number of ranks", word));
+      command.request.path += word;
+      argument_is_due = false;
     } else {
       command.job = word;
     }
   }
+  if (argument_is_due) refuse(fmt::format("say {}", verb->argument));
   return command;
 }
 
@@ -124,13 +151,10 @@ Answer answer(const Command& command) {
     return {
         fmt::format("hrun: no job {} of yours runs on this host; there are:\n{}", command.job, list(jobs)),
         1};
-  if (meant.size() > 1 && !command.dump && !command.json && command.job.empty()) return {list(meant), 0};
+  if (meant.size() > 1 && command.lists_jobs && command.job.empty()) return {list(meant), 0};
   if (meant.size() > 1)
     return {fmt::format("hrun: several jobs run on this host; say which one is meant:\n{}", list(meant)), 1};
-  const HttpRequest request = command.dump   ? HttpRequest{"POST", "/dump"}
-                              : command.json ? HttpRequest{"GET", "/status.json"}
-                                             : HttpRequest{"GET", "/status"};
-  const HttpResponse response = ask_hrun(meant.front(), request);
+  const HttpResponse response = ask_hrun(meant.front(), command.request);
   return {response.body, response.status == 200 ? 0 : 1};
 }
 

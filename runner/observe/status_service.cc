@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
+#include <string_view>
 
 namespace hora::hrun {
 namespace {
@@ -37,6 +39,25 @@ GenerationReport report_of(const Generations& generations, TimePoint now) {
   report.replaced = generations.lost().replaced();
   if (const auto& change = generations.last_change()) report.last_change = change->times(now);
   return report;
+}
+
+/// Nothing: the request is no command.
+std::optional<JobCommand> command_of(const HttpRequest& request) {
+  constexpr std::string_view kResize = "/resize/";
+  constexpr std::string_view kDrain = "/drain/";
+  if (request.method != "POST") return std::nullopt;
+  const std::string_view path = request.path;
+  JobCommand command;
+  if (path.starts_with(kDrain)) {
+    command.kind = JobCommand::Kind::drain;
+    command.host = path.substr(kDrain.size());
+    return command;
+  }
+  if (!path.starts_with(kResize)) return std::nullopt;
+  const std::string_view number = path.substr(kResize.size());
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), command.ranks);
+  if (error != std::errc() || end != number.data() + number.size()) return std::nullopt;
+  return command;
 }
 
 }  // namespace
@@ -99,7 +120,19 @@ void StatusService::serve_own(HttpServer& server, const HttpServer::Visit& visit
   if (is("GET", "/status")) return want(health_, {&server, visit.visitor, describe, kText}, now);
   if (is("GET", "/status.json")) return want(health_, {&server, visit.visitor, to_json, kJson}, now);
   if (is("POST", "/dump")) return want(dump_, {&server, visit.visitor, nullptr, kText}, now);
-  server.answer(visit.visitor, {404, kText, "There is /job, /status, /status.json and /dump.\n"}, now);
+  if (const auto command = command_of(request)) return server.answer(visit.visitor, carry_out(*command), now);
+  server.answer(visit.visitor,
+                {404, kText, "There is /job, /status, /status.json, /dump, /resize/N and /drain/HOST.\n"},
+                now);
+}
+
+HttpResponse StatusService::carry_out(const JobCommand& command) const {
+  if (!obey_) return {409, kText, "hrun: the job is not elastic: its ranks do not change (--min-np)\n"};
+  try {
+    return {200, kText, obey_(command) + "\n"};
+  } catch (const Error& error) {
+    return {409, kText, fmt::format("hrun: {}\n", error.what())};
+  }
 }
 
 void StatusService::want(std::optional<Open>& open, const Waiting& who, TimePoint now) {
@@ -148,7 +181,8 @@ void StatusService::take(int rank, Reply answer) {
       switch (answer.kind) {
         case ReplyKind::health: (*open)->healths[rank] = decode_health(answer.content); break;
         case ReplyKind::job:
-          if (rank == 0 || generations_ != nullptr) (*open)->job_health = decode_job_health(answer.content);
+          if (rank != (generations_ == nullptr ? 0 : generations_->first_rank())) return;
+          (*open)->job_health = decode_job_health(answer.content);
           (*open)->job = false;
           return;
         case ReplyKind::dumped:

@@ -2,7 +2,8 @@
 #pragma once
 
 #include "core/launcher/question.h"
-#include "runner/launch/generations.h"
+#include "runner/elastic/generations.h"
+#include "runner/elastic/job_command.h"
 #include "runner/observe/health_report.h"
 #include "runner/observe/http_server.h"
 #include "runner/observe/job_socket.h"
@@ -40,10 +41,18 @@ class StatusService {
   [[nodiscard]] TimePoint next() const;
   /// Does what can be done without waiting.
   void turn(TimePoint now);
-  /// The job is elastic: reports tell of its generations, too. Refers to them.
-  void follow(const Generations& generations) { generations_ = &generations; }
-  /// Another process was started as this rank.
-  void replaced(int rank) { presence_[static_cast<std::size_t>(rank)] = {}; }
+  /// Carries a command out, and returns a text for the user. Throws Error if the job cannot do so.
+  using Obey = std::function<std::string(const JobCommand&)>;
+  /// The job is elastic: reports tell of its generations, too, and it takes commands. Refers to them.
+  void follow(const Generations& generations, Obey obey) {
+    generations_ = &generations;
+    obey_ = std::move(obey);
+  }
+  /// Another process was started as this rank, or the first one of a new rank.
+  void replaced(int rank) {
+    presence_.resize(summary_.ranks.size());
+    presence_[static_cast<std::size_t>(rank)] = {};
+  }
   /// Takes the answer of a rank.
   void take(int rank, Reply answer);
 
@@ -87,6 +96,7 @@ class StatusService {
 
   void serve(HttpServer& server, bool own, TimePoint now);
   void serve_own(HttpServer& server, const HttpServer::Visit& visit, TimePoint now);
+  [[nodiscard]] HttpResponse carry_out(const JobCommand& command) const;
   void want(std::optional<Open>& open, const Waiting& who, TimePoint now);
   void move_on(std::optional<Open>& open, QuestionKind kind, TimePoint now);
   void ask(Open& open, QuestionKind kind, TimePoint now);
@@ -101,6 +111,7 @@ class StatusService {
   const std::function<void(const Question&)> ask_;
   const TimePoint began_;
   const Generations* generations_ = nullptr;  // of an elastic job
+  Obey obey_;                                 // likewise
   std::vector<Presence> presence_;            // by rank
   std::uint64_t numbers_ = 0;
   std::optional<Open> health_;

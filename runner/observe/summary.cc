@@ -71,6 +71,15 @@ std::string to_json(const JobSummary& summary) {
                    {"exit_code", summary.exit_code}};
   json["first_cause"] = summary.first_cause.empty() ? OrderedJson(nullptr) : OrderedJson(summary.first_cause);
   json["generation"] = summary.generation == 0 ? OrderedJson(nullptr) : OrderedJson(summary.generation);
+  json["changes"] = OrderedJson::array();
+  for (const auto& change : summary.changes) {
+    json["changes"].push_back({{"generation", change.generation},
+                               {"ranks", change.members},
+                               {"what", change.what},
+                               {"seconds", change.seconds},
+                               {"seconds_to_stop", change.seconds_to_stop},
+                               {"seconds_to_connect", change.seconds_to_connect}});
+  }
   json["ranks"] = OrderedJson::array();
   for (const auto& rank : summary.ranks) json["ranks"].push_back(json_of(rank));
   // Words of programs need not be UTF-8.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runner/launch/process.h"
+#include "runner/observe/generation_report.h"
 
 #include <chrono>
 #include <cstdint>
@@ -48,7 +49,8 @@ struct JobSummary {
   int exit_code = 0;        ///< of hrun
   std::string first_cause;  ///< "rank 2 (pid 4711 on node7) was killed by signal 9 (Killed)"; empty: it was
                             ///< well, or ended for no rank's sake
-  std::uint64_t generation = 0;  ///< the last one of an elastic job; 0: none, or the job is not elastic
+  std::uint64_t generation = 0;        ///< the last one of an elastic job; 0: none, or the job is not elastic
+  std::vector<ChangeSummary> changes;  ///< of the ranks of an elastic job
   std::vector<RankSummary> ranks;
 };
 

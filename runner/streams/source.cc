@@ -48,4 +48,10 @@ std::size_t Inbox::read(std::span<char> into) {
   return count;
 }
 
+std::shared_ptr<OutputSource> no_output() {
+  auto none = std::make_shared<Inbox>();
+  none->end();
+  return none;
+}
+
 }  // namespace hora::hrun

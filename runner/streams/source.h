@@ -48,6 +48,9 @@ class PipeSource final : public OutputSource {
   std::size_t left_ = std::numeric_limits<std::size_t>::max();  // bytes until its end, once that is known
 };
 
+/// The output of a rank that has no process.
+[[nodiscard]] std::shared_ptr<OutputSource> no_output();
+
 /// The outputs of the processes of a rank, which come one after the other.
 class SourceQueue {
  public:

@@ -43,10 +43,10 @@ void StandardInput::go_into(HostPlan& plan, bool here) {
   if (has_own_terminal()) plan.window = size_of(STDIN_FILENO);
 }
 
-void StandardInput::add(HostRanks& ranks, int first, int count) {
+void StandardInput::add(HostRanks& ranks, const std::vector<int>& numbers) {
   if (inherited_) return;
   const std::size_t before = reading_.size();
-  for (int rank = first; rank < first + count; ++rank) {
+  for (const int rank : numbers) {
     if (reads(rank)) reading_.insert(rank);
   }
   if (reading_.size() > before) hosts_.push_back(&ranks);

@@ -33,8 +33,8 @@ class StandardInput {
   /// The signals that hrun watches because of it.
   [[nodiscard]] static std::vector<int> signals();
 
-  /// The ranks of a host, `count` from `first` on, were started. Borrows it until `ended` was told of them.
-  void add(HostRanks& ranks, int first, int count);
+  /// The ranks of a host were started; `numbers`: which those are. Borrows it until `ended` was told of them.
+  void add(HostRanks& ranks, const std::vector<int>& numbers);
   /// A rank has ended. Once that is true of all that read, nothing is read, and the terminal is as it was.
   void ended(int rank);
 

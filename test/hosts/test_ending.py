@@ -78,7 +78,7 @@ def test_a_host_that_dies_is_named(own_hosts: Cluster):
     own_hosts["b"].crash()
     result = job.end(20)
     assert result.returncode == 255
-    assert "hrun: host b is lost, and with it ranks 2 to 3: " in result.stderr
+    assert "hrun: host b is lost, and with it ranks 2 and 3: " in result.stderr
     quiet(own_hosts)
 
 
@@ -92,7 +92,7 @@ def test_a_network_that_is_cut_for_too_long_ends_the_job_on_both_sides(hosts: Cl
         hosts.sweep()
     result = job.end(1)
     assert result.returncode == 255
-    assert "hrun: host b is lost, and with it ranks 2 to 3: no word from it for " in result.stderr
+    assert "hrun: host b is lost, and with it ranks 2 and 3: no word from it for " in result.stderr
 
 
 STAND_STILL = """
@@ -184,7 +184,7 @@ def test_an_agent_that_is_killed_takes_its_ranks_along(hosts: Cluster):
     os.kill(agent.pid, signal.SIGKILL)
     result = job.end(20)
     assert result.returncode == 255
-    assert "hrun: host b is lost, and with it ranks 2 to 3: " in result.stderr
+    assert "hrun: host b is lost, and with it ranks 2 and 3: " in result.stderr
     quiet(hosts)
 
 

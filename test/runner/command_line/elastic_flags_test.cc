@@ -3,19 +3,54 @@
 
 #include "test/runner/command_line/parsed.h"
 
+#include <gmock/gmock.h>
+
 #include <limits>
 
 namespace hora::hrun {
 namespace {
 
-TEST(ElasticFlags, AreRefusedWithAReasonWhereTheyAreNotServed) {
-  for (const char* flag : {"--slots-per-host", "--host-discovery-script"}) {
-    const std::string expected = std::string("hrun: ") + flag +
-                                 ": the hosts of a job do not change while it runs in this version, so this "
-                                 "flag of Horovod's cannot be served; leave it out";
-    EXPECT_EQ(refusal({"-np", "1", flag, "2", "true"}), expected);
-    EXPECT_EQ(refusal({"--horovod", "-np", "1", std::string(flag) + "=2", "true"}), expected);
-  }
+TEST(ElasticFlags, TakeTheHostsFromAScript) {
+  const Options options = accepted({"-np", "2", "--host-discovery-script", "echo localhost:3; echo b.invalid",
+                                    "--slots-per-host=2", "true"});
+  EXPECT_EQ(options.hosts, (std::vector<HostSlots>{{"localhost", 3}, {"b.invalid", 2}}));
+  EXPECT_EQ(options.ranks, 5) << "all slots";
+  EXPECT_EQ(options.elastic->members.min_members, 2);
+  EXPECT_EQ(options.elastic->members.max_members, kMostElasticRanks);
+  EXPECT_EQ(options.discovery->slots, 2);
+  EXPECT_TRUE(options.remote_host("b.invalid"));
+  EXPECT_FALSE(options.remote_host("localhost"));
+  const Options few = accepted({"--min-np", "1", "--max-np", "2", "--host-discovery-script",
+                                "echo localhost:3", "--spares", "1", "true"});
+  EXPECT_EQ(few.ranks, 2);
+  EXPECT_EQ(few.elastic->spares, 1);
+  EXPECT_EQ(refusal({"-np", "2", "--slots-per-host", "2", "true"}),
+            "hrun: --slots-per-host needs --host-discovery-script SCRIPT");
+  EXPECT_EQ(refusal({"-np", "1", "-H", "a:1", "--host-discovery-script", "true", "true"}),
+            "hrun: --host-discovery-script: it tells the hosts, so leave -H and --hostfile out");
+  EXPECT_THAT(refusal({"-np", "1", "--host-discovery-script", "/no/such/script", "true"}),
+              testing::HasSubstr("the host discovery script '/no/such/script' exited with code 127"));
+  EXPECT_EQ(refusal({"-np", "2", "--elastic-timeout", "0.1", "--host-discovery-script", "true", "true"}),
+            "hrun: there are too few hosts after 0.1 s (--elastic-timeout): 0 slots on 0 hosts, and the job "
+            "needs 2 to begin");
+}
+
+TEST(ElasticFlags, KeepSlotsForSpares) {
+  const Options options = accepted({"-np", "2", "--min-np", "1", "--spares", "2", "true"});
+  EXPECT_EQ(options.ranks, 2);
+  EXPECT_EQ(options.hosts, (std::vector<HostSlots>{{"localhost", 4}}));
+  EXPECT_EQ(accepted({"--max-np", "9", "--spares", "1", "-H", "localhost:4", "true"}).ranks, 3);
+  EXPECT_EQ(refusal({"-np", "4", "--min-np", "1", "--spares", "1", "-H", "localhost:4", "true"}),
+            "hrun: --spares 1: the hosts have 4 slots, and the job needs 4 for its ranks");
+}
+
+TEST(ElasticFlags, SayWhenAStoppedRankIsEnded) {
+  const auto after = [](const char* seconds) {
+    return accepted({"-np", "2", "--min-np", "1", "--stopped-after", seconds, "true"})
+        .elastic->members.stopped_after;
+  };
+  EXPECT_EQ(after("1.5"), std::chrono::milliseconds(1500));
+  EXPECT_EQ(after("0"), std::chrono::milliseconds(0)) << "never";
 }
 
 TEST(ElasticFlags, MakeAnElasticJobOfALeastNumberOfRanks) {

@@ -43,6 +43,7 @@ class DrivenHosts {
   }
   JobHosts hosts;
   std::vector<RankEvent> ends;
+  std::vector<std::string> losses;
 
  private:
   void turn() {
@@ -54,8 +55,9 @@ class DrivenHosts {
         [&](const Signals::Child& child) { hosts.child_changed(child.pid, child.wait_status, now); },
         [](int) {});
     for (int host = 0; host < hosts.size(); ++host) {
-      for (const auto& event : hosts.at(host).ranks->turn(now)) {
+      for (const auto& event : hosts.turn(host, now)) {
         if (event.kind == RankEvent::Kind::ended) ends.push_back(event);
+        if (event.kind == RankEvent::Kind::host_lost) losses.push_back(event.ending.how);
       }
     }
   }
@@ -73,8 +75,7 @@ TEST(JobHosts, StartTheirSharesOfTheRanksAndHearThemEnd) {
     driven.until([&] { return hosts.all_ready(); });
     ASSERT_EQ(hosts.size(), 2);
     EXPECT_EQ(hosts.at(1).name, "b");
-    EXPECT_EQ(hosts.at(1).first, 2);
-    EXPECT_EQ(hosts.at(1).count, 2);
+    EXPECT_THAT(hosts.at(1).numbers, testing::ElementsAre(2, 3));
     hosts.start();
     EXPECT_TRUE(hosts.anybody_left());
     driven.until([&] { return !hosts.anybody_left(); });
@@ -119,10 +120,73 @@ TEST(JobHosts, NameAllThatCannotBeReachedAndStartNone) {
   }));
 }
 
+GenerationOrders::Start start_of(int rank, int local_rank, int host) {
+  return {{.rank = rank, .size = 8, .local_rank = local_rank, .local_size = 4, .host = host}, 10};
+}
+
+/// An elastic job, in which hosts may get their first rank while it runs.
+Options elastic_job(const std::string& script, const std::string& way = HORA_HRUN " --agent") {
+  Options options = job_on_two_hosts(script, way);
+  options.shares = place({{"localhost", 1}}, 1, false);
+  options.hosts = {{"localhost", 2}, {"b", 2}};
+  options.elastic.emplace();
+  return options;
+}
+
+TEST(JobHosts, ConnectAHostWhenItGetsItsFirstRank) {
+  EXPECT_TRUE(in_own_process([] {
+    const Options options = elastic_job("case $HORA_RANK in 4|5) exit $HORA_RANK;; esac; exec sleep 1000");
+    DrivenHosts driven(options);
+    JobHosts& hosts = driven.hosts;
+    hosts.add("b", options.remote_host("b"));
+    driven.until([&] { return hosts.all_ready(); });
+    hosts.start();
+    GenerationOrders orders;
+    orders.starts = {start_of(4, 1, 0), start_of(5, 1, 1), start_of(6, 0, 1), start_of(7, 2, 1)};
+    hosts.carry_out(orders);
+    GenerationOrders kill;
+    kill.kills = {7};
+    hosts.carry_out(kill);
+    driven.until([&] { return driven.ends.size() == 3; });
+    std::vector<int> codes;
+    for (const auto& end : driven.ends) codes.push_back(end.ending.exit_code);
+    EXPECT_THAT(codes, testing::UnorderedElementsAre(4, 5, 137)) << "one is killed that waited for its host";
+    EXPECT_THAT(hosts.at(0).numbers, testing::ElementsAre(0, 4));
+    EXPECT_THAT(hosts.at(1).numbers, testing::ElementsAre(5, 6, 7));
+    EXPECT_TRUE(hosts.anybody_left());
+    hosts.send(EndSignal::kill);
+    driven.until([&] { return !hosts.anybody_left(); });
+  }));
+}
+
+TEST(JobHosts, TellThatAHostIsLostThatCannotBeConnectedAndTryItAgain) {
+  EXPECT_TRUE(in_own_process([] {
+    const Options options = elastic_job("exec sleep 1000", "echo no way in >&2; exit 1");
+    DrivenHosts driven(options);
+    JobHosts& hosts = driven.hosts;
+    hosts.add("b", options.remote_host("b"));
+    driven.until([&] { return hosts.all_ready(); });
+    hosts.start();
+    for (const std::size_t losses : {1, 2}) {
+      GenerationOrders orders;
+      orders.starts = {start_of(1, 0, 1)};
+      hosts.carry_out(orders);
+      driven.until([&] { return driven.losses.size() == losses; });
+      EXPECT_EQ(driven.losses.back(), "no way in");
+    }
+    hosts.send(EndSignal::kill);
+    driven.until([&] { return !hosts.anybody_left(); });
+  }));
+}
+
 TEST(JobHosts, HaveAPlanWithASecretOfItsOwn) {
   const Options options = job_on_two_hosts("true");
   EXPECT_NE(plan_of(options).secret, plan_of(options).secret);
   EXPECT_FALSE(plan_of(options).alone);
+  Options elastic = elastic_job("true");
+  EXPECT_FALSE(plan_of(elastic).alone) << "others may come";
+  elastic.hosts.pop_back();
+  EXPECT_TRUE(plan_of(elastic).alone);
 }
 
 }  // namespace

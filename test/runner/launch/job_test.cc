@@ -67,6 +67,7 @@ Options elastic_job(int ranks, const std::string& script, const std::vector<Host
   GenerationPolicy policy;
   policy.members.max_members = policy.members.first_members = ranks;
   options.elastic = policy;
+  options.hosts = hosts;
   options.shares = place(hosts, ranks, false);
   options.command = {"/bin/bash", "-c", kMember + script};
   const auto explain = [](const std::string& words, int) { return words; };

@@ -305,7 +305,7 @@ TEST(LocalRanks, OfAnElasticJobAreReplacedWhileOthersRun) {
     const auto former = ranks.output(0);
     drive.until([&] { return drive.events.size() == 3; });
     for (const elastic::MemberId member : {3, 4}) {
-      ranks.start_one(0, member);
+      ranks.start_one(0, RankPlacement{}, member);
       EXPECT_EQ(drive.all_of(*ranks.output(0)), std::to_string(member) + " in 0\n");
     }
     EXPECT_EQ(drive.all_of(*former), "1 in 0\n") << "that is read late";
@@ -333,7 +333,7 @@ TEST(LocalRanks, TellThatOneCannotBeReplaced) {
     drive.ranks().start({});
     drive.until(HostRanks::State::over);
     std::filesystem::remove_all(folder);
-    drive.ranks().start_one(0, 2);
+    drive.ranks().start_one(0, RankPlacement{}, 2);
     drive.until([&] { return drive.events.size() == 3; });
     EXPECT_EQ(drive.events.back().kind, Kind::ended);
     EXPECT_EQ(drive.events.back().ending.exit_code, kNotStarted);

@@ -55,6 +55,9 @@ TEST(HostPlan, IsRefusedWithoutAProgramOrRanks) {
   EXPECT_THROW(static_cast<void>(decode_plan(encode(plan))), Error);
   plan = some_plan();
   plan.placements.clear();
+  plan.elastic = true;
+  EXPECT_NO_THROW(static_cast<void>(decode_plan(encode(plan)))) << "its ranks come later";
+  plan.elastic = false;
   EXPECT_THROW(static_cast<void>(decode_plan(encode(plan))), Error);
   plan = some_plan();
   plan.placements.front().rank = 3;

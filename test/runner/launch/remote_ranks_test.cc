@@ -83,7 +83,7 @@ TEST(RemoteRanks, OfAnElasticJobAreReplacedAndTheOutputOfTheFormerOneComesFirst)
       if (text.size() < 50'000) text.append(buffer.data(), first->read(buffer));
       return drive.events.size() == 2;
     });
-    ranks.start_one(0, 2);
+    ranks.start_one(0, RankPlacement{}, 2);
     EXPECT_EQ(ranks.state(), State::running) << "also if the agent says that the former one is over";
     const auto second = ranks.output(0);
     text += drive.all_of(*first);

@@ -48,7 +48,7 @@ class Course {
     JobEvent event = of(kind);
     event.subject = {rank, 0, {exit_code, "", 0}, now_};
     event.goes_on = true;
-    if (kind == Event::host_lost) event.count = 1;
+    if (kind == Event::host_lost) event.ranks = {0};
     return decide(event);
   }
   JobAction cannot_go_on(int status) {
@@ -523,12 +523,10 @@ class Simulation {
   void lose(int host) {
     hosts_lost_at_[static_cast<std::size_t>(host)] = TimePoint::max();
     JobEvent event = of(Event::host_lost);
-    event.first = -1;
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       if (ranks_[i].host != host) continue;
       ranks_[i].running = ranks_[i].left = ranks_[i].stopped = false;
-      if (event.first < 0) event.first = static_cast<int>(i);
-      ++event.count;
+      event.ranks.push_back(static_cast<int>(i));
     }
     event.subject = {-1, host, {255, "", 0}, now_};
     event.anybody_left = anybody_left();

@@ -99,6 +99,18 @@ TEST(EndReports, SayWhereTheLastOperationsAre) {
               testing::StartsWith("hrun: the job failed, and all ranks ended well: rank 1 is gone\n"));
 }
 
+TEST(EndReports, OfAProcessThatWasReplacedCountForTheCommonErrorAlone) {
+  EndReports reports;
+  for (const int rank : {0, 1}) reports.take(rank, ends({"ValueError: bad", "train.py:31", ""}));
+  EXPECT_TRUE(reports.is_common(1, 3));
+  reports.begin(0);
+  EXPECT_EQ(reports.of(0), nullptr);
+  EXPECT_FALSE(reports.is_common(0, 3)) << "the new process has told nothing";
+  EXPECT_TRUE(reports.is_common(1, 3));
+  reports.forget_former(0);
+  EXPECT_FALSE(reports.is_common(1, 3));
+}
+
 TEST(EndReports, IgnoreWhatIsNoReport) {
   EndReports reports;
   EXPECT_FALSE(reports.take(0, {0, ReplyKind::arrived, {}}));

@@ -27,6 +27,7 @@ struct EndedJob {
     options.ranks = 3;
     options.shares = place({{"a", 2}, {"b", 1}}, 3, false);
     state.started = true;
+    summary.hosts = {"a", "b"};
     for (int rank = 0; rank < 3; ++rank) {
       RankSummary& known = summary.ranks.emplace_back();
       known.rank = rank;

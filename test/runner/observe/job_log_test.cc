@@ -15,6 +15,7 @@ struct Logged {
     options.shares = place(hosts, options.ranks, false);
     options.verbose = verbose;
     for (const auto& share : options.shares) {
+      summary.hosts.push_back(share.host);
       for (const auto& placement : share.placements) {
         RankSummary& rank = summary.ranks.emplace_back();
         rank.rank = placement.rank;
@@ -41,7 +42,7 @@ TEST(JobLog, NamesTheHostWhereThereIsMoreThanOne) {
 TEST(JobLog, NamesAllRanksOfAHostThatIsLost) {
   const Logged job({{"a", 2}, {"b", 1}});
   EXPECT_EQ(job.log.describe_loss(0, {255, "no word", 0}),
-            "host a is lost, and with it ranks 0 to 1: no word");
+            "host a is lost, and with it ranks 0 and 1: no word");
   EXPECT_EQ(job.log.describe_loss(1, {255, "no word", 0}), "host b is lost, and with it rank 2: no word");
 }
 

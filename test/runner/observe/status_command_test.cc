@@ -93,6 +93,11 @@ TEST_F(StatusCommand, SaysWhatItDoesNotUnderstand) {
   for (const std::vector<std::string>& words : {std::vector<std::string>{"status", "--xml"},
                                                 {"status", "a", "b"},
                                                 {"dump", "--json"},
+                                                {"resize"},
+                                                {"resize", "many"},
+                                                {"resize", "-1"},
+                                                {"drain", "b", "0123abcd", "c"},
+                                                {"drain", "--json"},
                                                 {"status", ""}})
     EXPECT_THROW(of(words), Error) << words.back();
 }
@@ -105,6 +110,8 @@ TEST_F(StatusCommand, AsksTheJobThatIsMeant) {
   EXPECT_EQ(of({"status", "--json", "01ff000"}).text, "/status.json of 01ff0000");
   EXPECT_EQ(of({"status", "01ff000"}).exit_code, 0);
   EXPECT_EQ(of({"dump", "01ff000"}).text, "/dump of 01ff0000");
+  EXPECT_EQ(of({"resize", "12", "01ff000"}).text, "/resize/12 of 01ff0000");
+  EXPECT_EQ(of({"drain", "user@b", "01ff000"}).text, "/drain/user@b of 01ff0000");
   EXPECT_EQ(of({"dump", "01ff000"}).exit_code, 1) << "as not all ranks have answered";
 }
 

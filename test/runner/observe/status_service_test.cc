@@ -223,5 +223,30 @@ TEST(StatusService, GiveMetricsAndNothingElseWhereMetricsAre) {
   EXPECT_EQ(job.asked.size(), 1u);
 }
 
+TEST(StatusService, TakesCommandsForAnElasticJobAlone) {
+  Job job;
+  const auto refused = job.answer(job.visitor({"POST", "/resize/3"}));
+  EXPECT_EQ(refused->status, 409);
+  EXPECT_THAT(refused->body, HasSubstr("the job is not elastic"));
+  const Generations generations(place({{"a", 2}}, 2, false), {2}, {}, {}, TimePoint());
+  std::vector<JobCommand> commands;
+  job.status_service->follow(generations, [&](const JobCommand& command) {
+    if (command.kind == JobCommand::Kind::resize && command.ranks == 9)
+      throw Error(Code::invalid_argument, "too many");
+    commands.push_back(command);
+    return std::string("done");
+  });
+  EXPECT_EQ(job.answer(job.visitor({"POST", "/resize/3"}))->body, "done\n");
+  EXPECT_EQ(job.answer(job.visitor({"POST", "/drain/b"}))->status, 200);
+  ASSERT_EQ(commands.size(), 2U);
+  EXPECT_EQ(commands[0].ranks, 3);
+  EXPECT_EQ(commands[1].host, "b");
+  const auto wrong = job.answer(job.visitor({"POST", "/resize/9"}));
+  EXPECT_EQ(wrong->status, 409);
+  EXPECT_EQ(wrong->body, "hrun: too many\n");
+  for (const char* path : {"/resize/", "/resize/3x", "/resize/99999999999", "/shrink/3"})
+    EXPECT_EQ(job.answer(job.visitor({"POST", path}))->status, 404) << path;
+}
+
 }  // namespace
 }  // namespace hora::hrun

@@ -50,6 +50,7 @@ TEST(JobSummary, SaysEverythingInJson) {
   EXPECT_EQ(json["hosts"], Json{"a"});
   EXPECT_EQ(json["exit_code"], 137);
   EXPECT_EQ(json["generation"], nullptr);
+  EXPECT_EQ(json["changes"], nlohmann::json::array());
   EXPECT_EQ(json["ranks"][0]["lost"], false);
   EXPECT_EQ(json["ranks"][1]["lost"], true);
   EXPECT_EQ(json["first_cause"], "rank 1 (pid 12 on a) was killed by signal 9 (Killed)");

@@ -40,7 +40,8 @@ std::uint64_t mixed(std::uint64_t state, std::uint64_t step, const std::vector<i
 
 }  // namespace
 
-ElasticJob::ElasticJob(const ElasticPlan& plan) : plan_(plan), random_(plan.seed), leader_(policy_of(plan)) {}
+ElasticJob::ElasticJob(const ElasticPlan& plan)
+    : plan_(plan), random_(plan.seed), leader_(policy_of(plan)), most_(plan.hosts * plan.slots) {}
 
 std::string ElasticJob::run() {
   for (int i = 0; i < plan_.first; ++i)
@@ -501,7 +502,18 @@ void ElasticJob::strike(const PlannedEvent& event, Process* who) {
       process.leaves = true;
       return send(process, {.kind = MemberMessage::Kind::leave});
     case Kind::join: return start_process(event.other % plan_.hosts, event.subject % plan_.slots, Time(0));
+    case Kind::resize: return resize(std::max(plan_.least, 1 + event.other % (plan_.hosts * plan_.slots)));
   }
+}
+
+/// As hrun does it: the last members are asked to go.
+void ElasticJob::resize(int most) {
+  note(fmt::format("the job is to have {} members", most));
+  most_ = most;
+  lead(leader_.resize(most, events_.now()));
+  const auto members = leader_.record().members;
+  for (auto rank = static_cast<std::size_t>(most); rank < members.size(); ++rank)
+    lead(leader_.let_go(members[rank].id, events_.now()));
 }
 
 void ElasticJob::reach(Process& process, Moment moment) {
@@ -628,7 +640,12 @@ void ElasticJob::check_record(const GenerationRecord& record) {
   note(fmt::format("generation {}: {} members, after step {}{}", record.generation, record.members.size(),
                    record.committed, record.paused ? ", paused" : ""));
   const auto size = static_cast<int>(record.members.size());
-  if (size > plan_.hosts * plan_.slots) fail("there are too many members");
+  const auto is_new_member = [&](const MemberInfo& member) {
+    const auto former = records_.find(record.generation - 1);
+    return former != records_.end() && former->second.rank_of(member.id) < 0;
+  };
+  if (size > most_ && std::any_of(record.members.begin(), record.members.end(), is_new_member))
+    fail("a process has joined that makes too many members");
   const bool closed = std::any_of(record.members.begin(), record.members.end(), [&](const auto& member) {
     return closed_.contains({record.generation - 1, member.id});
   });

@@ -98,6 +98,7 @@ class ElasticJob {
   void end_process(Process& process, bool well);
   // faults
   void strike(const PlannedEvent& event, Process* who);
+  void resize(int most);
   void reach(Process& process, Moment moment);
   void kill(Process& process);
   void freeze(Process& process, const PlannedEvent& event);
@@ -122,6 +123,7 @@ class ElasticJob {
   Events events_;
   TimePoint begin_ = events_.now();
   Leader leader_;
+  int most_;  // members that the job is to have
   TimePoint tick_ = TimePoint::max();
   std::map<MemberId, std::unique_ptr<Process>> processes_;
   MemberId last_id_ = 0;

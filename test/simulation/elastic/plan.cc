@@ -32,8 +32,9 @@ const char* name(Bug bug) {
 namespace {
 
 using Kind = PlannedEvent::Kind;
-constexpr std::array kKinds = {Kind::kill, Kind::kill,  Kind::kill,  Kind::freeze, Kind::freeze,
-                               Kind::join, Kind::leave, Kind::leave, Kind::cut,    Kind::lose_host};
+constexpr std::array kKinds = {Kind::kill,   Kind::kill,      Kind::kill,  Kind::freeze,
+                               Kind::freeze, Kind::join,      Kind::leave, Kind::leave,
+                               Kind::cut,    Kind::lose_host, Kind::resize};
 
 }  // namespace
 

@@ -22,12 +22,13 @@ struct PlannedEvent {
     lose_host,  ///< nothing reaches the host, and nothing comes from it
     leave,      ///< a process is asked to end, as by SIGTERM
     join,       ///< one process more is started
+    resize,     ///< the job is to have another number of members
   };
   Kind kind = Kind::kill;
   Clock::duration at{};
   Moment moment = Moment::none;  ///< the event strikes the first process that gets there after `at`
   int subject = 0;               ///< which of the living processes or hosts, by remainder
-  int other = 0;                 ///< cut: the other host
+  int other = 0;                 ///< cut: the other host; resize: the number, by remainder
   Clock::duration time{};
   bool seen = true;  ///< freeze: hrun learns that the process is stopped
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runner/launch/elastic_processes.h"
+#include "runner/elastic/elastic_processes.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,40 +9,38 @@ namespace hora::hrun {
 ElasticProcesses::ElasticProcesses(const std::vector<HostShare>& shares) {
   for (const auto& share : shares) {
     for (const auto& placement : share.placements) {
-      ElasticProcess& process = processes_.emplace_back();
-      process.info.id = first_member(placement.rank);
-      process.info.host = placement.host;
-      process.info.slot = placement.local_rank;
-      ranks_[process.info.id] = placement.rank;
+      processes_.emplace_back(first_member(placement.rank), placement, false);
+      ranks_[first_member(placement.rank)] = placement.rank;
     }
   }
 }
 
-std::vector<int> ElasticProcesses::hosts() const {
-  std::vector<int> hosts;
-  for (const auto& process : processes_) hosts.push_back(process.info.host);
-  return hosts;
+elastic::MemberId ElasticProcesses::add(const RankPlacement& placement) {
+  const elastic::MemberId id = ranks_.rbegin()->first + 1;
+  ranks_[id] = placement.rank;
+  ElasticProcess process(id, placement, true);
+  if (placement.rank == size()) {
+    processes_.push_back(std::move(process));
+  } else {
+    at(placement.rank) = std::move(process);
+  }
+  return id;
 }
 
-elastic::MemberId ElasticProcesses::replace(int rank) {
-  ElasticProcess next{.info = at(rank).info, .late = true};
-  next.info.id = ranks_.rbegin()->first + 1;
-  ranks_[next.info.id] = rank;
-  at(rank) = std::move(next);
-  return at(rank).info.id;
-}
-
-std::vector<int> ElasticProcesses::lose_host(int host) {
-  std::vector<int> ranks;
+ElasticProcesses::Lost ElasticProcesses::lose_host(int host) {
+  Lost lost;
   for (int rank = 0; rank < size(); ++rank) {
     ElasticProcess& process = at(rank);
     if (process.info.host != host || std::exchange(process.gone, true) || process.finished) continue;
-    ranks.push_back(rank);
+    lost.ranks.push_back(rank);
+    if (lost.member == 0 && process.is_member) lost.member = process.info.id;
+    lost.any_counts = lost.any_counts || (!process.left_in_order() && process.counts());
   }
-  return ranks;
+  return lost;
 }
 
 std::vector<int> ElasticProcesses::welcome(const elastic::GenerationRecord& record) {
+  for (auto& process : processes_) process.is_member = record.rank_of(process.info.id) >= 0;
   std::vector<int> ranks;
   for (const auto& member : record.members) {
     if (!std::exchange(of(member.id).was_member, true)) ranks.push_back(rank_of(member.id));
@@ -64,6 +62,16 @@ std::vector<int> ElasticProcesses::let_latecomers_go() {
 int ElasticProcesses::left() const {
   return static_cast<int>(std::count_if(processes_.begin(), processes_.end(),
                                         [](const auto& process) { return process.takes_part(); }));
+}
+
+int ElasticProcesses::staying() const {
+  return static_cast<int>(std::count_if(processes_.begin(), processes_.end(),
+                                        [](const auto& process) { return process.stays(); }));
+}
+
+bool ElasticProcesses::any_member_stays() const {
+  return std::any_of(processes_.begin(), processes_.end(),
+                     [](const auto& process) { return process.is_member && process.stays(); });
 }
 
 bool ElasticProcesses::any_has_joined() const {

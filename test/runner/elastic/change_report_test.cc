@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runner/launch/change_report.h"
+#include "runner/elastic/change_report.h"
 
 #include <gtest/gtest.h>
 
@@ -34,6 +34,28 @@ TEST(ChangeReport, TellsHowLongItsPartsTook) {
   EXPECT_DOUBLE_EQ(times.seconds_to_stop, 0.003);
   EXPECT_DOUBLE_EQ(times.seconds_to_connect, 0.007);
   EXPECT_DOUBLE_EQ(times.seconds_ago, 1);
+}
+
+TEST(Changes, KeepThoseThatAreOver) {
+  Changes changes{TimePoint(milliseconds(100))};
+  EXPECT_EQ(changes.under_way(), nullptr);
+  const elastic::GenerationRecord record{.generation = 2, .members = {{1, 0, 0}}};
+  for (int i = 0; i < 1001; ++i) {
+    changes.begin("a loss", TimePoint(milliseconds(600)));
+    changes.begin("another cause", TimePoint(milliseconds(700))).stopped(TimePoint(milliseconds(800)));
+    static_cast<void>(changes.under_way()->describe(record, 1, 2));
+    changes.end(TimePoint(milliseconds(1100)));
+  }
+  EXPECT_EQ(changes.under_way(), nullptr);
+  EXPECT_TRUE(changes.last());
+  const auto all = changes.summary();
+  ASSERT_EQ(all.size(), 1000U) << "the last ones";
+  EXPECT_EQ(all[0].what, "a loss");
+  EXPECT_EQ(all[0].generation, 2U);
+  EXPECT_EQ(all[0].members, 1);
+  EXPECT_DOUBLE_EQ(all[0].seconds, 0.5);
+  EXPECT_DOUBLE_EQ(all[0].seconds_to_stop, 0.2);
+  EXPECT_DOUBLE_EQ(all[0].seconds_to_connect, 0.3);
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generations with real state machines of members at the other end, on a clock of the test's own.
-#include "runner/launch/generations.h"
+#include "runner/elastic/generations.h"
 
 #include "core/elastic/member.h"
+
+#include <hora/status.h>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -35,8 +37,11 @@ const Ending kBad{3, "exited with code 3", 0};
 class ElasticRanks {
  public:
   explicit ElasticRanks(int least = 1, const std::vector<HostSlots>& hosts = {{"a", 2}, {"b", 2}},
-                        const ReplacementPolicy& replacement = {}, std::optional<std::uint64_t> limit = {})
-      : generations_(place(hosts, kRanks, false), {policy(least), replacement, limit},
+                        const ReplacementPolicy& replacement = {}, std::optional<std::uint64_t> limit = {},
+                        const std::vector<int>& capacities = {2, 2}, int most = kRanks, int spares = 0,
+                        int first = kRanks)
+      : generations_(place(hosts, kRanks, false), capacities,
+                     {policy(least, most, first), replacement, spares, limit},
                      {[](int rank) { return fmt::format("(pid {})", 100 + rank); },
                       [](int host, int port) { return fmt::format("host{}:{}", host, port); },
                       [this] {
@@ -133,6 +138,14 @@ class ElasticRanks {
   }
   [[nodiscard]] Member::Phase phase(int rank) const { return members_.at(rank).phase(); }
   [[nodiscard]] std::string losses() const { return generations_.lost().describe(); }
+  void resize(int size) {
+    take(generations_.resize(size, now_));
+    settle();
+  }
+  void set_capacity(int host, int slots) {
+    take(generations_.set_capacity(host, slots, now_));
+    settle();
+  }
   void expect_ends() { generations_.expect_ends(); }
   [[nodiscard]] const Generations& generations() const { return generations_; }
   [[nodiscard]] TimePoint now() const { return now_; }
@@ -145,10 +158,11 @@ class ElasticRanks {
   int formed = 0;
 
  private:
-  static elastic::ElasticPolicy policy(int least) {
+  static elastic::ElasticPolicy policy(int least, int most, int first) {
     elastic::ElasticPolicy policy;
     policy.min_members = least;
-    policy.max_members = policy.first_members = kRanks;
+    policy.first_members = first;
+    policy.max_members = most;
     policy.silence = milliseconds(5000);
     policy.pause_timeout = milliseconds(10'000);
     return policy;
@@ -159,7 +173,8 @@ class ElasticRanks {
     lines.insert(lines.end(), orders.lines.begin(), orders.lines.end());
     details.insert(details.end(), orders.details.begin(), orders.details.end());
     kills.insert(kills.end(), orders.kills.begin(), orders.kills.end());
-    for (const auto& [rank, member] : orders.starts) {
+    for (const auto& [placement, member] : orders.starts) {
+      const int rank = placement.rank;
       starts.push_back(rank);
       EXPECT_TRUE(members_.emplace(rank, Member(member)).second) << "rank " << rank << " has a process";
     }
@@ -456,7 +471,7 @@ TEST(Generations, TakeAJoinOnce) {
 ReplacementPolicy replacing(int most = 100) { return {.most = most}; }
 
 TEST(Generations, ReplaceARankThatDies) {
-  ElasticRanks ranks(1, {{"a", 4}}, replacing());
+  ElasticRanks ranks(1, {{"a", 4}}, replacing(), {}, {4});
   ranks.all_join();
   EXPECT_TRUE(ranks.end(2));
   EXPECT_THAT(ranks.starts, ElementsAre(2));
@@ -479,7 +494,7 @@ TEST(Generations, ReplaceARankThatDies) {
 }
 
 TEST(Generations, LetARankRestThatFailsAgainAndAgain) {
-  ElasticRanks ranks(1, {{"a", 4}}, replacing());
+  ElasticRanks ranks(1, {{"a", 4}}, replacing(), {}, {4});
   ranks.all_join();
   ranks.end(2);
   EXPECT_TRUE(ranks.end(2, kBad)) << "before it has joined";
@@ -493,12 +508,12 @@ TEST(Generations, LetARankRestThatFailsAgainAndAgain) {
 }
 
 TEST(Generations, ReplaceNobodyBeforeTheFirstGenerationAndAfterTheTraining) {
-  ElasticRanks early(1, {{"a", 4}}, replacing());
+  ElasticRanks early(1, {{"a", 4}}, replacing(), {}, {4});
   early.join(0);
   EXPECT_FALSE(early.end(3, kBad));
   EXPECT_THAT(early.starts, IsEmpty());
 
-  ElasticRanks late(1, {{"a", 4}}, replacing());
+  ElasticRanks late(1, {{"a", 4}}, replacing(), {}, {4});
   late.all_join();
   late.end(3);
   EXPECT_THAT(late.starts, ElementsAre(3));
@@ -511,7 +526,7 @@ TEST(Generations, ReplaceNobodyBeforeTheFirstGenerationAndAfterTheTraining) {
 }
 
 TEST(Generations, LetHrunWaitForNoRankThatRestsOnceTheTrainingHasEnded) {
-  ElasticRanks ranks(1, {{"a", 4}}, replacing());
+  ElasticRanks ranks(1, {{"a", 4}}, replacing(), {}, {4});
   ranks.all_join();
   ranks.end(2);
   ranks.end(2, kBad);  // it rests for 10 s
@@ -522,7 +537,7 @@ TEST(Generations, LetHrunWaitForNoRankThatRestsOnceTheTrainingHasEnded) {
 }
 
 TEST(Generations, ReplaceNoMoreProcessesThanTheUserWants) {
-  ElasticRanks ranks(1, {{"a", 4}}, replacing(1));
+  ElasticRanks ranks(1, {{"a", 4}}, replacing(1), {}, {4});
   ranks.all_join();
   ranks.end(3);
   ranks.end(1);
@@ -530,18 +545,30 @@ TEST(Generations, ReplaceNoMoreProcessesThanTheUserWants) {
   EXPECT_THAT(ranks.starts, ElementsAre(3));
 }
 
-TEST(Generations, ReplaceNoRankOfALostHost) {
+TEST(Generations, TryALostHostAgainAfterARest) {
   ElasticRanks ranks(1, {{"a", 2}, {"b", 2}}, replacing());
   ranks.all_join();
-  ranks.end(2);
-  ranks.end(2);  // it rests
-  ranks.lose_host(1, {3});
-  ranks.pass(milliseconds(30'000));
-  EXPECT_THAT(ranks.starts, ElementsAre(2)) << "before that";
+  EXPECT_TRUE(ranks.lose_host(1, {2, 3}));
+  ranks.pass(milliseconds(9900));
+  EXPECT_THAT(ranks.starts, IsEmpty());
+  ranks.pass(milliseconds(200));
+  EXPECT_THAT(ranks.starts, ElementsAre(2, 3));
+  EXPECT_TRUE(ranks.lose_host(1, {2, 3})) << "it cannot be connected";
+  EXPECT_EQ(ranks.lines.back(), "host 1 is lost: no answer; it is tried again in 20 s");
+  ranks.finish(0);
+  EXPECT_TRUE(ranks.lose_host(1, {})) << "nobody was there";
+}
+
+TEST(Generations, BeginWithoutAHostThatIsLostBefore) {
+  ElasticRanks ranks(1, {{"a", 2}, {"b", 2}}, replacing(), {}, {2, 2}, ElasticRanks::kRanks, 0, 2);
+  EXPECT_TRUE(ranks.lose_host(1, {2, 3}));
+  ranks.join(0);
+  ranks.join(1);
+  EXPECT_EQ(ranks.formed, 1);
 }
 
 TEST(Generations, EndAJobOfWhichMostRanksHaveTheSameError) {
-  ElasticRanks ranks(1, {{"a", 4}}, replacing());
+  ElasticRanks ranks(1, {{"a", 4}}, replacing(), {}, {4});
   ranks.all_join();
   ranks.end(3, kBad);
   ranks.end(2, kBad);
@@ -554,13 +581,89 @@ TEST(Generations, EndAJobOfWhichMostRanksHaveTheSameError) {
 }
 
 TEST(Generations, EndAJobWhoseRanksChangeTooOften) {
-  ElasticRanks ranks(1, {{"a", 4}}, {}, 1);
+  ElasticRanks ranks(1, {{"a", 4}}, {}, 1, {4});
   ranks.all_join();
   ranks.end(3);
   EXPECT_THAT(ranks.ends, IsEmpty());
   ranks.end(2);
   ASSERT_THAT(ranks.ends, SizeIs(1));
   EXPECT_EQ(ranks.lines.back(), "the job cannot go on: its ranks have changed 2 times (--reset-limit 1)");
+}
+
+/// An elastic job of four ranks on host a, which may have up to eight there and on host b.
+ElasticRanks growing(int spares = 0) {
+  return ElasticRanks(1, {{"a", 4}}, replacing(), {}, {6, 2}, 8, spares);
+}
+
+TEST(Generations, StartProcessesInFreeSlotsUntilTheJobHasAllItsRanks) {
+  ElasticRanks ranks = growing();
+  ranks.all_join();
+  EXPECT_THAT(ranks.starts, ElementsAre(4, 5, 6, 7));
+  for (const int rank : {4, 5, 6, 7}) ranks.join(rank);
+  ranks.change_is_due(0);
+  EXPECT_THAT(ranks.lines.back(),
+              HasSubstr("rank 7 (pid 107) has joined; the job goes on with 8 of 8 ranks"));
+  EXPECT_EQ(ranks.heard(0, Said::record).back().record.members.back(), (elastic::MemberInfo{8, 1, 1, false}));
+}
+
+TEST(Generations, LetTheLastRanksGoWhenTheJobIsToBeSmaller) {
+  ElasticRanks ranks = growing();
+  ranks.all_join();
+  ranks.join(5);  // 4, 6 and 7 have not joined
+  ranks.change_is_due(0);
+  ranks.resize(2);
+  EXPECT_THAT(ranks.kills, testing::UnorderedElementsAre(4, 6, 7));
+  for (const int rank : {4, 6, 7}) EXPECT_TRUE(ranks.end(rank));
+  ranks.change_is_due(0);
+  EXPECT_THAT(ranks.members_of_record(0), ElementsAre(0, 1));
+  EXPECT_THAT(ranks.lines.back(), HasSubstr("; the job goes on with 2 of 2 ranks"));
+  for (const int rank : {2, 3, 5}) EXPECT_TRUE(ranks.end(rank, kGood));
+  ranks.starts.clear();
+  ranks.pass(milliseconds(60'000));
+  EXPECT_THAT(ranks.starts, IsEmpty());
+  EXPECT_EQ(ranks.losses(), "");
+  ranks.resize(3);
+  EXPECT_THAT(ranks.starts, ElementsAre(2)) << "at once";
+}
+
+TEST(Generations, RefuseSizesThatTheJobCannotHave) {
+  ElasticRanks ranks = growing();
+  EXPECT_THROW(ranks.resize(5), Error) << "it has not begun";
+  ranks.all_join();
+  for (const int size : {0, 9}) EXPECT_THROW(ranks.resize(size), Error);
+  ranks.resize(1);
+  ranks.finish(0);
+  EXPECT_THROW(ranks.resize(2), Error) << "its training has ended";
+}
+
+TEST(Generations, LetSparesTakeThePlacesOfLostRanks) {
+  ElasticRanks ranks(1, {{"a", 4}}, replacing(), {}, {6}, ElasticRanks::kRanks, 1);
+  ranks.all_join();
+  EXPECT_THAT(ranks.starts, ElementsAre(4));
+  ranks.join(4);
+  EXPECT_THAT(ranks.heard(0, Said::plan_change), IsEmpty()) << "it waits";
+  ranks.end(2);
+  EXPECT_THAT(ranks.heard(1, Said::plan_change), SizeIs(0));
+  ASSERT_THAT(ranks.heard(0, Said::plan_change), SizeIs(1));
+  ranks.change_is_due(0);
+  EXPECT_THAT(ranks.lines.back(),
+              HasSubstr("rank 4 (pid 104) has joined; the job goes on with 4 of 4 ranks"));
+  EXPECT_THAT(ranks.starts, ElementsAre(4, 2)) << "another spare";
+}
+
+TEST(Generations, LetAllRanksLeaveAHostThatIsDrained) {
+  ElasticRanks ranks(1, {{"a", 2}, {"b", 2}}, replacing(), {}, {2, 2, 1});
+  ranks.all_join();
+  ranks.set_capacity(1, 0);
+  EXPECT_THAT(ranks.starts, ElementsAre(4)) << "on the third host, before they have left";
+  ranks.change_is_due(0);
+  EXPECT_THAT(ranks.members_of_record(0), ElementsAre(0, 1));
+  for (const int rank : {2, 3}) EXPECT_TRUE(ranks.end(rank, kGood));
+  EXPECT_TRUE(ranks.generations().all_are_on(0));
+  ranks.set_capacity(3, 1);
+  EXPECT_THAT(ranks.starts, ElementsAre(4, 5)) << "a new host";
+  ranks.set_capacity(1, 1);
+  EXPECT_THAT(ranks.starts, ElementsAre(4, 5)) << "the job has its ranks";
 }
 
 }  // namespace

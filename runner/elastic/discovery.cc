@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runner/elastic/discovery.h"
+
+#include "runner/launch/environment.h"
+
+#include <hora/status.h>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <numeric>
+
+namespace hora::hrun {
+namespace {
+
+constexpr std::chrono::seconds kBetweenRuns{1};
+constexpr std::chrono::seconds kMostTimeOfRun{30};
+constexpr std::chrono::milliseconds kWaitForExit{10};  // of a script that has closed its output
+constexpr std::size_t kMostOutput = 1 << 20;
+constexpr std::size_t kMostQuoted = 500;
+
+/// Whether there was something.
+bool read_some(PipeSource& from, std::string& to) {
+  std::array<char, 16 * 1024> buffer{};
+  const std::size_t count = from.ended() ? 0 : from.read(buffer);
+  to.append(buffer.data(), count);
+  return count > 0;
+}
+
+std::string first_line(const std::string& text) {
+  std::string line = text.substr(0, std::min(text.find('\n'), kMostQuoted));
+  std::replace_if(line.begin(), line.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  return line;
+}
+
+int slots_of(const std::vector<HostSlots>& hosts) {
+  return std::accumulate(hosts.begin(), hosts.end(), 0,
+                         [](int sum, const HostSlots& host) { return sum + host.slots; });
+}
+
+}  // namespace
+
+Discovery::~Discovery() {
+  if (run_ && !run_->ending) ::kill(-run_->pid, SIGKILL);
+}
+
+void Discovery::watch(std::vector<pollfd>& events) const {
+  if (!run_) return;
+  for (const auto* source : {&run_->output, &run_->errors}) {
+    if (!source->ended()) events.push_back({source->fd(), POLLIN, 0});
+  }
+}
+
+TimePoint Discovery::next() const {
+  if (!run_) return next_run_;
+  return run_->ending ? TimePoint::min() : run_->deadline;
+}
+
+void Discovery::child_changed(int pid, int wait_status) {
+  if (!run_ || run_->pid != pid || !(WIFEXITED(wait_status) || WIFSIGNALED(wait_status))) return;
+  run_->ending = describe_ending(wait_status);
+  for (auto* source : {&run_->output, &run_->errors}) source->expect_no_more();
+}
+
+std::optional<DiscoveryRun> Discovery::turn(TimePoint now) {
+  if (!run_) {
+    if (now < next_run_) return std::nullopt;
+    begin(now);
+  }
+  Run& run = *run_;
+  while (read_some(run.errors, run.words) || read_some(run.output, run.text)) {
+    run.too_long = run.too_long || std::max(run.text.size(), run.words.size()) > kMostOutput;
+    if (run.too_long) break;
+  }
+  run.too_slow = run.too_slow || (!run.ending && now >= run.deadline);
+  if (!run.ending && (run.too_slow || run.too_long)) {
+    ::kill(-run.pid, SIGKILL);
+    run.deadline = TimePoint::max();
+  }
+  if (!run.ending) return std::nullopt;
+  DiscoveryRun result = this->result(run);
+  run_.reset();
+  next_run_ = now + kBetweenRuns;
+  return result;
+}
+
+void Discovery::begin(TimePoint now) {
+  ProcessPlan plan;
+  plan.command = {"/bin/sh", "-c", plan_.script};
+  plan.environment = own_environment();
+  Process process = start(plan);
+  run_.emplace(Run{process.pid, PipeSource(std::move(process.output)), PipeSource(std::move(process.errors)),
+                   now + kMostTimeOfRun});
+}
+
+DiscoveryRun Discovery::result(const Run& run) const {
+  const std::string name = fmt::format("the host discovery script '{}'", plan_.script);
+  if (run.too_slow) return {{}, fmt::format("{} has not ended within {} s", name, kMostTimeOfRun.count())};
+  if (run.too_long) return {{}, fmt::format("{} has printed more than {} bytes", name, kMostOutput)};
+  if (run.ending->exit_code != 0) {
+    const std::string words = first_line(run.words);
+    return {{}, fmt::format("{} {}{}{}", name, run.ending->how, words.empty() ? "" : ": ", words)};
+  }
+  try {
+    return {parse_host_lines(run.text, plan_.slots), ""};
+  } catch (const Error& error) {
+    return {{}, fmt::format("{} has printed no list of hosts: {}", name, error.what())};
+  }
+}
+
+std::vector<HostSlots> discover_hosts(const DiscoveryPlan& plan, int least, std::chrono::milliseconds timeout,
+                                      const std::function<void(const std::string&)>& say) {
+  const TimePoint deadline = Clock::now() + timeout;
+  Discovery discovery(plan, Clock::now());
+  std::string said;
+  for (bool first = true;;) {
+    std::vector<pollfd> events;
+    discovery.watch(events);
+    // Nobody else waits for children yet, so no signal tells the end of the script.
+    const bool closed = events.empty();
+    const TimePoint next =
+        closed ? std::min(discovery.next(), Clock::now() + kWaitForExit) : discovery.next();
+    ::poll(events.data(), events.size(), milliseconds_until(std::min(next, deadline)));
+    int wait_status = 0;
+    if (const int pid = ::waitpid(-1, &wait_status, WNOHANG); pid > 0)
+      discovery.child_changed(pid, wait_status);
+    const auto run = discovery.turn(Clock::now());
+    std::string why = said;
+    if (run) {
+      if (run->trouble.empty() && slots_of(run->hosts) >= least) return run->hosts;
+      if (first && !run->trouble.empty()) throw Error(Code::invalid_argument, run->trouble);
+      first = false;
+      why = run->trouble.empty() ? fmt::format("{} slots on {} hosts, and the job needs {} to begin",
+                                               slots_of(run->hosts), run->hosts.size(), least)
+                                 : run->trouble;
+      if (why != said) say(why);
+      said = why;
+    }
+    if (Clock::now() >= deadline) {
+      throw Error(Code::timeout,
+                  fmt::format("there are too few hosts after {} s (--elastic-timeout): {}",
+                              std::chrono::duration<double>(timeout).count(),
+                              said.empty() ? "the host discovery script has not ended" : said));
+    }
+  }
+}
+
+}  // namespace hora::hrun
