@@ -32,7 +32,7 @@ bool read_some(PipeSource& from, std::string& to) {
   return count > 0;
 }
 
-std::string first_line(const std::string& text) {
+std::string quoted_line(const std::string& text) {
   std::string line = text.substr(0, std::min(text.find('\n'), kMostQuoted));
   std::replace_if(line.begin(), line.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
   return line;
@@ -103,7 +103,7 @@ DiscoveryRun Discovery::result(const Run& run) const {
   if (run.too_slow) return {{}, fmt::format("{} has not ended within {} s", name, kMostTimeOfRun.count())};
   if (run.too_long) return {{}, fmt::format("{} has printed more than {} bytes", name, kMostOutput)};
   if (run.ending->exit_code != 0) {
-    const std::string words = first_line(run.words);
+    const std::string words = quoted_line(run.words);
     return {{}, fmt::format("{} {}{}{}", name, run.ending->how, words.empty() ? "" : ": ", words)};
   }
   try {

@@ -38,10 +38,35 @@ def test_a_process_on_another_host_is_replaced_there(hosts: Cluster, tmp_path: p
     assert sorted(line for line in lines(out) if "model" in line) == [
         f"[{rank}] model 4.5015e+06 on rank {rank} of 4 in generation 3" for rank in range(4)
     ]
-    killed_line, joined_line, summary = err.splitlines()
+    killed_line, joined_line, summary = (line for line in err.splitlines() if line.startswith("hrun: "))
     assert (
         f"rank 3 (pid {killed} on b) was killed by signal 9 (Killed); the job goes on with 3" in killed_line
     )
     assert "on b) has joined; the job goes on with 4 of 4 ranks (generation 3)" in joined_line
     assert "1 process was lost, and 1 replaced: rank 3 after" in summary
+    quiet(hosts)
+
+
+def test_ranks_leave_a_host_that_is_drained_and_a_spare_of_another_one_joins(
+    hosts: Cluster, tmp_path: pathlib.Path
+):
+    """Host c has no rank at the start, and is connected for the spare."""
+    worker = [BUILD / "test/elastic_worker", "3000", "0.1", "1000", tmp_path]
+    started = hosts["a"].start(
+        HRUN, "-np", "4", "--min-np", "2", "--spares", "1", "-H", "a:2,b:2,c:1", *worker
+    )
+    assert started.stdout is not None
+    assert all(" trains " in started.stdout.readline() for _ in range(4))
+    drained = hosts["a"].run(HRUN, "drain", "b")
+    assert drained.stdout == "the ranks of host b leave before the next step\n", drained.stderr
+    out, err = started.communicate(timeout=60)
+    assert started.returncode == 0, out + err
+    model = [line for line in lines(out) if "model" in line]
+    assert [line.split(" in ")[0] for line in model] == [
+        f"[{label}] model 4.5015e+06 on rank {rank} of 3" for rank, label in enumerate((0, 1, 4))
+    ], out + err
+    assert "hrun: host b is drained: its ranks leave\n" in err
+    assert all(f"rank {rank} (pid " in err for rank in (2, 3)) and err.count(" on b) has left") == 2
+    assert " on c) has joined; the job goes on with 3 of 4 ranks" in err
+    assert "lost" not in err
     quiet(hosts)

@@ -118,35 +118,45 @@ void make(hora::Runtime& hora, Gradients& gradients, State& state, std::chrono::
   state.model += static_cast<double>(state.made);
 }
 
+/// Returns the exit code.
+int train(hora::Runtime& hora, std::uint64_t steps, double mebibytes, std::chrono::microseconds time,
+          const std::string& folder) {
+  Gradients gradients(hora, static_cast<std::size_t>(mebibytes * (1 << 20)));
+  const std::unique_ptr<FILE, int (*)(FILE*)> record(
+      std::fopen(fmt::format("{}/{}", folder, ::getpid()).c_str(), "w"), &std::fclose);
+  State state;
+  if (hora.generation() == 0) hora.next_generation();  // the job runs already
+  while (state.made < steps) {
+    make(hora, gradients, state, time);
+    if (!gradients.are(state.made)) {
+      fmt::print(stderr, "the gradients of step {} are wrong\n", state.made);
+      return 3;
+    }
+    fmt::print(record.get(), "{} {} {} {} {}\n", Clock::now().time_since_epoch().count(), state.made,
+               hora.generation(), hora.rank(), hora.size());
+    std::fflush(record.get());
+    if (state.made == 3) {
+      fmt::print("trains {}\n", ::getpid());
+      std::fflush(stdout);
+    }
+  }
+  fmt::print("model {:g} on rank {} of {} in generation {}\n", state.model, hora.rank(), hora.size(),
+             hora.generation());
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc != 5) return 2;
   const auto steps = static_cast<std::uint64_t>(std::atoll(argv[1]));
-  const std::chrono::microseconds time(std::atoll(argv[3]));
   try {
     auto hora = hora::init();
-    Gradients gradients(hora, static_cast<std::size_t>(std::atof(argv[2]) * (1 << 20)));
-    const std::unique_ptr<FILE, int (*)(FILE*)> record(
-        std::fopen(fmt::format("{}/{}", argv[4], ::getpid()).c_str(), "w"), &std::fclose);
-    State state;
-    if (hora.generation() == 0) hora.next_generation();  // the job runs already
-    while (state.made < steps) {
-      make(hora, gradients, state, time);
-      if (!gradients.are(state.made)) {
-        fmt::print(stderr, "the gradients of step {} are wrong\n", state.made);
-        return 3;
-      }
-      fmt::print(record.get(), "{} {} {} {} {}\n", Clock::now().time_since_epoch().count(), state.made,
-                 hora.generation(), hora.rank(), hora.size());
-      std::fflush(record.get());
-      if (state.made == 3) {
-        fmt::print("trains {}\n", ::getpid());
-        std::fflush(stdout);
-      }
+    try {
+      return train(hora, steps, std::atof(argv[2]), std::chrono::microseconds(std::atoll(argv[3])), argv[4]);
+    } catch (const hora::Error&) {
+      if (!hora.has_left()) throw;
     }
-    fmt::print("model {:g} on rank {} of {} in generation {}\n", state.model, hora.rank(), hora.size(),
-               hora.generation());
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 1;
