@@ -14,6 +14,19 @@ namespace {
 constexpr std::size_t kLeastMemberBytes = 4;
 constexpr std::uint64_t kMostNumber = 1U << 24;  // of a host or a slot
 
+/// If the first one has no state, and another one has: the host of that one comes first, and there it does.
+void put_one_with_state_first(std::vector<MemberInfo>& members) {
+  const auto first =
+      std::find_if(members.begin(), members.end(), [](const MemberInfo& one) { return one.has_state; });
+  if (first == members.begin() || first == members.end()) return;
+  const MemberInfo chosen = *first;
+  const auto rank = [&](const MemberInfo& one) {
+    return one == chosen ? 0 : one.host == chosen.host ? 1 : 2;
+  };
+  std::stable_sort(members.begin(), members.end(),
+                   [&](const MemberInfo& one, const MemberInfo& other) { return rank(one) < rank(other); });
+}
+
 }  // namespace
 
 int GenerationRecord::rank_of(MemberId id) const {
@@ -64,6 +77,7 @@ std::vector<MemberInfo> in_rank_order(std::vector<MemberInfo> members, const Gen
   };
   std::sort(members.begin(), members.end(),
             [&](const MemberInfo& one, const MemberInfo& other) { return key(one) < key(other); });
+  put_one_with_state_first(members);
   return members;
 }
 

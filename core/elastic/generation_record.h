@@ -46,7 +46,8 @@ struct GenerationRecord {
 
 /// These members in the order of their ranks. The ranks of a host follow each other, by slot. Hosts come in
 /// the order that they have in `former`, new hosts behind them, by number. So members that stay keep their
-/// order.
+/// order. If the first one had no state, another one that has it comes first, and its host with it: programs
+/// take rank 0 for one that has the state.
 [[nodiscard]] std::vector<MemberInfo> in_rank_order(std::vector<MemberInfo> members,
                                                     const GenerationRecord& former);
 

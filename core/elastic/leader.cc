@@ -150,7 +150,8 @@ Leader::Actions Leader::tick(TimePoint now) {
   } else if (phase_ == Phase::stopping) {
     for (const MemberId id : living()) {
       Process& process = processes_.at(id);
-      if (!process.report) kill(process, "it has not stopped its operations in time", actions);
+      if (process.report || process.silent_at(policy_) == TimePoint::max()) continue;
+      kill(process, "it has not stopped its operations in time", actions);
     }
   }
   return actions;

@@ -85,8 +85,7 @@ class Leader {
   [[nodiscard]] Actions formed(MemberId id, std::uint64_t generation, TimePoint now);
   /// A member is to go at the next step that counts: it has asked for it, or the job is to be smaller.
   [[nodiscard]] Actions let_go(MemberId id, TimePoint now);
-  /// The job is to have up to `most` members from here on, no longer ElasticPolicy::max_members. If it has
-  /// more now, the caller lets some go.
+  /// The job is to have up to `most` members from here on. If it has more now, the caller lets some go.
   [[nodiscard]] Actions resize(int most, TimePoint now);
   [[nodiscard]] Actions tick(TimePoint now);
 

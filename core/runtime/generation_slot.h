@@ -5,6 +5,7 @@
 #include "core/runtime/formation.h"
 #include "core/runtime/generations.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>

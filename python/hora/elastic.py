@@ -3,8 +3,8 @@
 
 After an error that all ranks have met they go on from what was last committed. In a job that `hrun --min-np`
 has started they do so too after the loss of a rank, with the ranks that are left. In other jobs a rank that
-has died ends the job. Processes that are started while the job runs are taken in where the state is next
-committed or checked.
+has died ends the job. Processes that are started while the job runs are taken in at the next commit, and
+SIGTERM makes a process leave there.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from hora import _job
 from hora._errors import HoraError, HoraInternalError, HoraRanksChangedError
 from hora._membership import commit, next_generation
 from hora._objects import allgather_object
+from hora._termination import leave_on_sigterm
 
 _DEATH_SECONDS = 1.0  # for a process that has left a job to end
 
@@ -84,7 +85,7 @@ class State(abc.ABC):
         """Raises HostsUpdatedInterrupt on every rank if processes wait to join an elastic job, or to leave,
         as all have heard with the last `commit`; or if rank 0 has heard of a change by `on_hosts_updated`.
         All ranks call it alike."""
-        if _job.runtime().change_is_due:
+        if _job.is_initialized() and _job.runtime().change_is_due:
             raise HostsUpdatedInterrupt
         newest, kinds = self._last_update, int(HostUpdateResult.no_update)
         while not self._updates.empty():
@@ -152,6 +153,8 @@ class ObjectState(State):
 
 def vote() -> None:
     """Waits until all ranks are here, in an elastic job. Raises HoraRanksChangedError if one was lost."""
+    if not _job.is_initialized():
+        return  # a state that is used outside a job
     former = _job.runtime().generation
     if not commit(_nothing) or _job.runtime().generation != former:
         raise HoraRanksChangedError("the ranks of the job have changed; the next generation has begun")
@@ -314,6 +317,7 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(func)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
+        leave_on_sigterm()
         if _job.is_alone():
             next_generation()
         try:

@@ -17,6 +17,7 @@ namespace {
 std::atomic<Runtime*> leaving{nullptr};
 std::atomic<int> running{0};
 std::atomic<pid_t> owner{0};
+std::atomic<bool> asked{false};
 static_assert(std::atomic<Runtime*>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
               "a signal handler uses them");
 
@@ -26,6 +27,7 @@ extern "C" void ask_to_leave_at(int number) {
   std::signal(number, SIG_DFL);
   Runtime* const runtime = leaving.exchange(nullptr);
   if (runtime != nullptr && ::getpid() == owner) {
+    asked = true;
     runtime->ask_to_leave();
   } else {
     ::raise(number);
@@ -37,9 +39,10 @@ extern "C" void ask_to_leave_at(int number) {
 }  // namespace
 
 void leave_on_sigterm(Runtime& runtime) {
+  struct sigaction action{};
+  if (asked || ::sigaction(SIGTERM, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
   owner = ::getpid();
   leaving = &runtime;
-  struct sigaction action{};
   action.sa_handler = ask_to_leave_at;
   action.sa_flags = SA_RESTART;
   ::sigaction(SIGTERM, &action, nullptr);
@@ -52,6 +55,7 @@ void forget_sigterm() {
       std::signal(SIGTERM, SIG_DFL);
   }
   while (running > 0) std::this_thread::yield();
+  asked = false;
 }
 
 }  // namespace hora

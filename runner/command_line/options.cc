@@ -741,6 +741,12 @@ std::optional<Answer> answer_analyze(const std::vector<std::string>& words) {
 
 }  // namespace
 
+int Options::slots_of(const std::string& host) const {
+  const auto found =
+      std::find_if(hosts.begin(), hosts.end(), [&](const HostSlots& one) { return one.host == host; });
+  return found == hosts.end() ? 0 : found->slots;
+}
+
 std::optional<RemoteHost> Options::remote_host(const std::string& host) const {
   const auto found = std::find_if(remote_hosts.begin(), remote_hosts.end(),
                                   [&](const RemoteHost& one) { return one.host == host; });

@@ -45,6 +45,8 @@ struct Options {
   std::vector<std::string> hand_over;  ///< --launcher mpi: the command that starts the ranks instead of hrun
   std::vector<std::string> hand_over_environment;  ///< of that command: "NAME=VALUE"
 
+  /// The slots of a host of `hosts`; 0: it is none.
+  [[nodiscard]] int slots_of(const std::string& host) const;
   /// The way to a host; nothing: it is this machine.
   [[nodiscard]] std::optional<RemoteHost> remote_host(const std::string& host) const;
 };

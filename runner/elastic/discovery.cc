@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::chrono::seconds kBetweenRuns{1};
 constexpr std::chrono::seconds kMostTimeOfRun{30};
-constexpr std::chrono::milliseconds kWaitForExit{10};  // of a script that has closed its output
+constexpr std::chrono::milliseconds kLookForExit{20};
 constexpr std::size_t kMostOutput = 1 << 20;
 constexpr std::size_t kMostQuoted = 500;
 
@@ -70,12 +70,20 @@ void Discovery::child_changed(int pid, int wait_status) {
 std::optional<DiscoveryRun> Discovery::turn(TimePoint now) {
   if (!run_) {
     if (now < next_run_) return std::nullopt;
-    begin(now);
+    try {
+      begin(now);
+    } catch (const Error& error) {
+      next_run_ = now + kBetweenRuns;
+      return DiscoveryRun{{}, fmt::format("the host discovery script cannot be started: {}", error.what())};
+    }
   }
   Run& run = *run_;
   while (read_some(run.errors, run.words) || read_some(run.output, run.text)) {
     run.too_long = run.too_long || std::max(run.text.size(), run.words.size()) > kMostOutput;
-    if (run.too_long) break;
+    if (!run.too_long) continue;
+    run.text.clear();  // it may go on until it is killed
+    run.words.clear();
+    break;
   }
   run.too_slow = run.too_slow || (!run.ending && now >= run.deadline);
   if (!run.ending && (run.too_slow || run.too_long)) {
@@ -84,6 +92,7 @@ std::optional<DiscoveryRun> Discovery::turn(TimePoint now) {
   }
   if (!run.ending) return std::nullopt;
   DiscoveryRun result = this->result(run);
+  ::kill(-run.pid, SIGKILL);  // what it has left behind
   run_.reset();
   next_run_ = now + kBetweenRuns;
   return result;
@@ -116,16 +125,15 @@ DiscoveryRun Discovery::result(const Run& run) const {
 std::vector<HostSlots> discover_hosts(const DiscoveryPlan& plan, int least, std::chrono::milliseconds timeout,
                                       const std::function<void(const std::string&)>& say) {
   const TimePoint deadline = Clock::now() + timeout;
+  ::signal(SIGCHLD, SIG_DFL);  // ignored, as some parents leave it, no end of a child would be told
   Discovery discovery(plan, Clock::now());
   std::string said;
   for (bool first = true;;) {
     std::vector<pollfd> events;
     discovery.watch(events);
-    // Nobody else waits for children yet, so no signal tells the end of the script.
-    const bool closed = events.empty();
-    const TimePoint next =
-        closed ? std::min(discovery.next(), Clock::now() + kWaitForExit) : discovery.next();
-    ::poll(events.data(), events.size(), milliseconds_until(std::min(next, deadline)));
+    // Nobody waits for children yet, so no signal tells the end of the script.
+    const TimePoint next = std::min({discovery.next(), Clock::now() + kLookForExit, deadline});
+    ::poll(events.data(), events.size(), milliseconds_until(next));
     int wait_status = 0;
     if (const int pid = ::waitpid(-1, &wait_status, WNOHANG); pid > 0)
       discovery.child_changed(pid, wait_status);

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 
 namespace hora::hrun {
 namespace {
@@ -76,8 +77,11 @@ ElasticHosts::Obeyed ElasticHosts::obey(const JobCommand& command, TimePoint now
             fmt::format("the ranks of host {} leave before the next step", command.host)};
   }
   const std::size_t before = generations_->record().members.size();
-  return {generations_->resize(command.ranks, now),
-          fmt::format("the job has {} ranks, and is to have {}", before, command.ranks)};
+  GenerationOrders orders = generations_->resize(command.ranks, now);
+  const int slots = generations_->capacity();
+  return {std::move(orders),
+          fmt::format("the job has {} ranks, and is to have {}{}", before, command.ranks,
+                      slots < command.ranks ? fmt::format("; its hosts have {} slots now", slots) : "")};
 }
 
 GenerationOrders ElasticHosts::drain(const std::string& name, TimePoint now) {
@@ -88,14 +92,25 @@ GenerationOrders ElasticHosts::drain(const std::string& name, TimePoint now) {
     throw Error(Code::invalid_argument,
                 fmt::format("the job has no host {}; it has {}", name, fmt::join(names, ", ")));
   }
-  if (generations_->all_are_on(number_of(*host))) {
-    throw Error(Code::invalid_argument,
-                fmt::format("all ranks are on host {}: the job would lose its state", name));
+  generations_->require_change();
+  if (!goes_on_elsewhere([&](const Host& one) { return &one != host && one.capacity > 0; })) {
+    throw Error(
+        Code::invalid_argument,
+        fmt::format("without host {} no rank would be left that has the state of the training", name));
   }
   host->drained = true;
   GenerationOrders orders;
   set_capacity(*host, 0, now, orders);
   return orders;
+}
+
+/// Whether a member stays that is on one of the hosts that are kept.
+bool ElasticHosts::goes_on_elsewhere(const std::function<bool(const Host&)>& is_kept) const {
+  std::set<int> kept;
+  for (const auto& host : hosts_) {
+    if (is_kept(host)) kept.insert(number_of(host));
+  }
+  return generations_->any_stays_on(kept);
 }
 
 ElasticHosts::Host* ElasticHosts::find(const std::string& name) {
@@ -105,13 +120,21 @@ ElasticHosts::Host* ElasticHosts::find(const std::string& name) {
 }
 
 void ElasticHosts::add(const HostSlots& slots, bool is_here) {
+  std::optional<RemoteHost> way;
+  if (!is_here) way = options_.way_to(slots.host);
   hosts_.push_back({slots.host, slots.slots, is_here, false});
-  job_hosts_.add(slots.host, is_here ? std::nullopt : std::optional(options_.way_to(slots.host)));
+  job_hosts_.add(slots.host, std::move(way), slots.slots);
   ranks_.add_host(slots.host);
 }
 
 /// The hosts stay as they were if the script has failed.
 void ElasticHosts::read(DiscoveryRun run, TimePoint now, GenerationOrders& orders) {
+  if (run.trouble.empty() && !keeps_a_member(run.hosts)) {
+    run.trouble = fmt::format(
+        "the host discovery script '{}' has printed none of the hosts whose ranks have the "
+        "state of the training",
+        options_.discovery->script);
+  }
   if (!run.trouble.empty() && run.trouble != said_)
     orders.lines.push_back(fmt::format("{}; the hosts stay as they were", run.trouble));
   said_ = run.trouble;
@@ -121,8 +144,21 @@ void ElasticHosts::read(DiscoveryRun run, TimePoint now, GenerationOrders& order
     if (find(host.host) == nullptr && !refused_.contains(host.host)) list.names.push_back(host.host);
   }
   if (list.names.empty()) return take(list, {}, now, orders);
-  list.are_here = std::async(std::launch::async, are_this_host, list.names);
+  try {
+    list.are_here = std::async(std::launch::async, are_this_host, list.names);
+  } catch (const std::system_error&) {  // there are too many threads: the next run of the script comes soon
+    return;
+  }
   new_list_ = std::move(list);
+}
+
+/// Whether a member stays when the hosts are these. Before there are members nobody has to.
+bool ElasticHosts::keeps_a_member(const std::vector<HostSlots>& listed) const {
+  if (generations_->generation() == 0) return true;
+  return goes_on_elsewhere([&](const Host& host) {
+    return !host.drained && std::any_of(listed.begin(), listed.end(),
+                                        [&](const HostSlots& one) { return one.host == host.name; });
+  });
 }
 
 void ElasticHosts::take(const NewList& list, const std::vector<bool>& are_here, TimePoint now,
@@ -135,7 +171,12 @@ void ElasticHosts::take(const NewList& list, const std::vector<bool>& are_here, 
                                          own->name, list.names[i]));
       continue;
     }
-    add({list.names[i], 0}, are_here[i]);
+    try {
+      add({list.names[i], 0}, are_here[i]);
+    } catch (const Error& error) {
+      refused_.insert(list.names[i]);
+      orders.lines.push_back(fmt::format("host {} cannot be used: {}", list.names[i], error.what()));
+    }
   }
   for (auto& host : hosts_) {
     const auto listed = std::find_if(list.hosts.begin(), list.hosts.end(),
@@ -151,6 +192,7 @@ void ElasticHosts::set_capacity(Host& host, int slots, TimePoint now, Generation
         slots == 0 ? fmt::format("host {} {}: its ranks leave", host.name, why)
                    : fmt::format("host {} has {} slot{}", host.name, slots, slots == 1 ? "" : "s"));
   }
+  job_hosts_.at(number_of(host)).slots = slots;
   orders.add(generations_->set_capacity(number_of(host), slots, now));
 }
 

@@ -7,6 +7,7 @@
 #include "runner/elastic/generations.h"
 #include "runner/elastic/job_command.h"
 
+#include <functional>
 #include <future>
 #include <optional>
 #include <set>
@@ -67,6 +68,8 @@ class ElasticHosts {
   [[nodiscard]] GenerationOrders drain(const std::string& host, TimePoint now);
   [[nodiscard]] Host* find(const std::string& name);
   [[nodiscard]] int number_of(const Host& host) const { return static_cast<int>(&host - hosts_.data()); }
+  [[nodiscard]] bool goes_on_elsewhere(const std::function<bool(const Host&)>& is_kept) const;
+  [[nodiscard]] bool keeps_a_member(const std::vector<HostSlots>& listed) const;
   void add(const HostSlots& slots, bool is_here);
   void read(DiscoveryRun run, TimePoint now, GenerationOrders& orders);
   void take(const NewList& list, const std::vector<bool>& are_here, TimePoint now, GenerationOrders& orders);

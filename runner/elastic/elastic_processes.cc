@@ -74,6 +74,28 @@ bool ElasticProcesses::any_member_stays() const {
                      [](const auto& process) { return process.is_member && process.stays(); });
 }
 
+std::vector<int> ElasticProcesses::stopped_aside() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size(); ++rank) {
+    const ElasticProcess& process = at(rank);
+    const bool is_aside = (!process.joined || process.out) && !process.finished;
+    if (process.stopped && is_aside && !process.gone && process.killed.empty()) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+bool ElasticProcesses::any_member_stays_on(const std::set<int>& hosts) const {
+  return std::any_of(processes_.begin(), processes_.end(), [&](const auto& process) {
+    return process.is_member && process.stays() && hosts.contains(process.info.host);
+  });
+}
+
+int ElasticProcesses::asking_to_go() const {
+  return static_cast<int>(std::count_if(processes_.begin(), processes_.end(), [](const auto& process) {
+    return !process.gone && process.asks_to_go && !process.going;
+  }));
+}
+
 bool ElasticProcesses::any_has_joined() const {
   return std::any_of(processes_.begin(), processes_.end(),
                      [](const auto& process) { return process.takes_part() && process.joined; });

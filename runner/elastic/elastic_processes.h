@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/base/clock.h"
 #include "core/elastic/generation_record.h"
 #include "runner/launch/placement.h"
 #include "runner/launch/process.h"
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,17 +23,18 @@ struct ElasticProcess {
 
   RankPlacement placement;
   elastic::MemberInfo info;
-  std::uint16_t port = 0;            ///< where it listens for the next generation
-  bool late = false;                 ///< it was started while the job ran
-  bool joined = false;               ///< it has asked to become a member
-  bool is_member = false;            ///< of the last generation
-  bool was_member = false;           ///< it has been one
-  bool finished = false;             ///< it has made the last step
-  bool gone = false;                 ///< it has ended, or its host is lost
-  bool going = false;                ///< hrun has asked it to leave
-  bool asks_to_go = false;           ///< it has asked to leave
-  std::optional<std::string> out{};  ///< it was told to leave, and why; empty: somebody had asked for that
-  std::string killed{};              ///< why it was killed; empty: it was not
+  std::uint16_t port = 0;              ///< where it listens for the next generation
+  bool late = false;                   ///< it was started while the job ran
+  bool joined = false;                 ///< it has asked to become a member
+  bool is_member = false;              ///< of the last generation
+  bool was_member = false;             ///< it has been one
+  bool finished = false;               ///< it has made the last step
+  bool gone = false;                   ///< it has ended, or its host is lost
+  bool going = false;                  ///< hrun has asked it to leave
+  bool asks_to_go = false;             ///< it has asked to leave
+  std::optional<TimePoint> stopped{};  ///< since when it is stopped by a signal
+  std::optional<std::string> out{};    ///< it was told to leave, and why; empty: somebody had asked for that
+  std::string killed{};                ///< why it was killed; empty: it was not
 
   [[nodiscard]] bool left_in_order() const { return out && out->empty(); }
   /// Others have trained with it, or have waited for it.
@@ -80,8 +83,13 @@ class ElasticProcesses {
   /// How many take part; and how many of these stay.
   [[nodiscard]] int left() const;
   [[nodiscard]] int staying() const;
-  /// Whether a member stays.
+  /// How many have asked to leave, and are there yet.
+  [[nodiscard]] int asking_to_go() const;
+  /// The stopped processes that the Leader does not know: they have not joined, or were told to leave.
+  [[nodiscard]] std::vector<int> stopped_aside() const;
+  /// Whether a member stays; whether one does that is on one of these hosts.
   [[nodiscard]] bool any_member_stays() const;
+  [[nodiscard]] bool any_member_stays_on(const std::set<int>& hosts) const;
   /// Whether one that takes part has joined.
   [[nodiscard]] bool any_has_joined() const;
 

@@ -153,10 +153,7 @@ GenerationOrders Generations::resize(int ranks, TimePoint now) {
         Code::invalid_argument,
         fmt::format("the job can have {} to {} ranks (--min-np, --max-np), so not {}", least, most, ranks));
   }
-  if (!can_change()) {
-    throw Error(Code::unavailable, orders_.begun() == 0 ? "its ranks have not joined yet"
-                                                        : "its training has ended, or it is just ending");
-  }
+  require_change();
   scaling_.set_size(ranks);
   GenerationOrders orders = orders_.make(leader_.resize(ranks, now), {}, now, now);
   adjust(now, orders);
@@ -170,10 +167,10 @@ GenerationOrders Generations::set_capacity(int host, int slots, TimePoint now) {
   return orders;
 }
 
-bool Generations::all_are_on(int host) const {
-  const auto& members = leader_.record().members;
-  return std::all_of(members.begin(), members.end(),
-                     [host](const elastic::MemberInfo& member) { return member.host == host; });
+void Generations::require_change() const {
+  if (can_change()) return;
+  throw Error(Code::unavailable, orders_.begun() == 0 ? "its ranks have not joined yet"
+                                                      : "its training has ended, or it is just ending");
 }
 
 GenerationOrders Generations::tick(TimePoint now) {
@@ -190,8 +187,38 @@ GenerationOrders Generations::tick(TimePoint now) {
   }
   GenerationOrders orders = orders_.make(actions, cause, now, now);
   if (orders.end) orders.end->status = kPausedTooLong;  // the only reason that comes with time
+  kill_aside(now, orders);
   adjust(now, orders);
   return orders;
+}
+
+void Generations::stopped(int rank, TimePoint now) {
+  processes_.at(rank).stopped = now;
+  leader_.stop(processes_.at(rank).info.id, now);
+}
+
+void Generations::resumed(int rank, TimePoint now) {
+  processes_.at(rank).stopped.reset();
+  leader_.resume(processes_.at(rank).info.id, now);
+}
+
+TimePoint Generations::next_kill_aside() const {
+  TimePoint next = TimePoint::max();
+  if (policy_.members.stopped_after.count() == 0) return next;
+  for (const int rank : processes_.stopped_aside())
+    next = std::min(next, *processes_.at(rank).stopped + policy_.members.stopped_after);
+  return next;
+}
+
+/// Ends stopped processes that the Leader does not know: those that have not joined, and those that are to
+/// leave. The job would wait for them.
+void Generations::kill_aside(TimePoint now, GenerationOrders& orders) {
+  if (next_kill_aside() > now) return;
+  for (const int rank : processes_.stopped_aside()) {
+    if (*processes_.at(rank).stopped + policy_.members.stopped_after > now) continue;
+    processes_.at(rank).killed = "it is stopped";
+    orders.kills.push_back(rank);
+  }
 }
 
 ChangeCause Generations::cause_of(int rank, const MemberMessage& message) const {
@@ -204,7 +231,8 @@ ChangeCause Generations::cause_of(int rank, const MemberMessage& message) const 
 
 /// Starts the processes that are missing, and asks those to leave that are too many.
 void Generations::adjust(TimePoint now, GenerationOrders& orders) {
-  if (!can_change() || orders.end) return;
+  gave_up_ = gave_up_ || orders.end;
+  if (!can_change()) return;
   for (const int rank : scaling_.surplus()) ask_to_go(rank, now, orders);
   for (const auto& placement : scaling_.take(now))
     orders.starts.push_back({placement, processes_.add(placement)});

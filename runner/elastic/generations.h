@@ -52,8 +52,8 @@ class Generations {
                                        TimePoint now);
   /// `why`: "host b is lost: no answer".
   [[nodiscard]] GenerationOrders lose_host(int host, const std::string& why, TimePoint now);
-  void stopped(int rank, TimePoint now) { leader_.stop(processes_.at(rank).info.id, now); }
-  void resumed(int rank, TimePoint now) { leader_.resume(processes_.at(rank).info.id, now); }
+  void stopped(int rank, TimePoint now);
+  void resumed(int rank, TimePoint now);
   [[nodiscard]] GenerationOrders tick(TimePoint now);
   /// The user wants this number of ranks. Throws Error(invalid_argument) if the job cannot have it, and
   /// Error(unavailable) if its ranks do not change now.
@@ -68,7 +68,7 @@ class Generations {
   /// nobody for silent: the next one comes when there was time to hear the messages that wait.
   [[nodiscard]] TimePoint next() const {
     const TimePoint next_start = can_change() ? scaling_.next() : TimePoint::max();
-    return std::max(std::min(leader_.next(), next_start), catching_up_);
+    return std::max(std::min({leader_.next(), next_start, next_kill_aside()}), catching_up_);
   }
 
   /// How a rank has ended, for the user: also why, if it was killed because the Leader asked for it.
@@ -78,10 +78,18 @@ class Generations {
   /// The last generation; 0: there was none.
   [[nodiscard]] std::uint64_t generation() const { return orders_.begun(); }
   [[nodiscard]] const LostRanks& lost() const { return orders_.lost(); }
-  /// The number of ranks that the job is to have.
-  [[nodiscard]] int size() const { return scaling_.size(); }
-  /// Whether all members are on this host.
-  [[nodiscard]] bool all_are_on(int host) const;
+  /// The number of members of the last generation; of processes, before there was one.
+  [[nodiscard]] int members() const {
+    return orders_.begun() == 0 ? processes_.size() : static_cast<int>(record().members.size());
+  }
+  /// The slots of all hosts together.
+  [[nodiscard]] int capacity() const { return scaling_.capacity(); }
+  /// Whether a member stays that is on one of these hosts.
+  [[nodiscard]] bool any_stays_on(const std::set<int>& hosts) const {
+    return processes_.any_member_stays_on(hosts);
+  }
+  /// Throws Error(unavailable) if the ranks of the job do not change now.
+  void require_change() const;
   [[nodiscard]] const elastic::GenerationRecord& record() const { return leader_.record(); }
   /// The rank whose process is rank 0 of the last generation; -1: there was none.
   [[nodiscard]] int first_rank() const {
@@ -97,9 +105,11 @@ class Generations {
     return leader_.record().rank_of(process.info.id) >= 0;
   }
   [[nodiscard]] bool is_ending() const {
-    return finished_ || ends_expected_ || leader_.phase() == elastic::Leader::Phase::over;
+    return finished_ || ends_expected_ || gave_up_ || leader_.phase() == elastic::Leader::Phase::over;
   }
   [[nodiscard]] ChangeCause cause_of(int rank, const elastic::MemberMessage& message) const;
+  [[nodiscard]] TimePoint next_kill_aside() const;
+  void kill_aside(TimePoint now, GenerationOrders& orders);
   void adjust(TimePoint now, GenerationOrders& orders);
   void ask_to_go(int rank, TimePoint now, GenerationOrders& orders);
   [[nodiscard]] bool can_change() const { return orders_.begun() > 0 && !is_ending(); }
@@ -115,6 +125,7 @@ class Generations {
   TimePoint catching_up_{};  // until then no silence counts
   bool ends_expected_ = false;
   bool finished_ = false;  // the training has ended
+  bool gave_up_ = false;   // the job cannot go on
 };
 
 }  // namespace hora::hrun

@@ -59,6 +59,17 @@ std::string Scaling::vacate(int rank, bool as_asked, TimePoint now) {
   return fmt::format("rank {} fails again and again: its next process is started in {:.3g} s", rank, seconds);
 }
 
+TimePoint Scaling::lose_host(int host, const std::vector<int>& ranks, TimePoint now) {
+  for (const int rank : ranks) {
+    if (processes_.at(rank).counts()) {
+      slots_.replace(rank);
+    } else {
+      slots_.release(rank);
+    }
+  }
+  return slots_.lose_host(host, now);
+}
+
 std::vector<int> Scaling::surplus() const {
   std::set<int> leaving;
   for (const int rank : slots_.surplus()) {

@@ -26,6 +26,8 @@ class Scaling {
         spares_(spares) {}
 
   [[nodiscard]] int size() const { return size_; }
+  /// The slots of all hosts together.
+  [[nodiscard]] int capacity() const { return slots_.capacity(); }
   /// The user wants this number of members.
   void set_size(int size);
   /// The host has so many slots from here on; 0: it is to have no processes. One that follows the last one is
@@ -36,9 +38,7 @@ class Scaling {
   /// without its full stop, if its place stays empty for a while; else nothing.
   std::string vacate(int rank, bool as_asked, TimePoint now);
   /// The host is lost, and the processes of these ranks with it. Returns when it is tried again.
-  TimePoint lose_host(int host, const std::vector<int>& ranks, TimePoint now) {
-    return slots_.lose_host(host, ranks, now);
-  }
+  TimePoint lose_host(int host, const std::vector<int>& ranks, TimePoint now);
 
   /// The ranks whose processes are to leave: those in slots that are no longer there, the last members of too
   /// many, and the last of too many that are no members.
@@ -49,7 +49,9 @@ class Scaling {
   [[nodiscard]] TimePoint next() const { return missing() > 0 ? slots_.next() : TimePoint::max(); }
 
  private:
-  [[nodiscard]] int missing() const { return size_ + spares_ - slots_.closed() - processes_.staying(); }
+  [[nodiscard]] int missing() const {
+    return size_ + spares_ - slots_.closed() - processes_.asking_to_go() - processes_.staying();
+  }
 
   ElasticProcesses& processes_;
   Slots slots_;

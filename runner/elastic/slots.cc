@@ -2,6 +2,7 @@
 #include "runner/elastic/slots.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace hora::hrun {
 namespace {
@@ -44,7 +45,8 @@ std::optional<Slots::Rest> Slots::fail(int rank, TimePoint now) {
   slot.taken = false;
   add(slot.failures, kFreeOfRank, now);
   if (hosts() > 1) add(host.failures, kFreeOfHost, now);
-  if (replace()) return Rest{rests_until(slot), host.failures.rests_until > slot.failures.rests_until};
+  if (count_replacement())
+    return Rest{rests_until(slot), host.failures.rests_until > slot.failures.rests_until};
   close(rank);
   return std::nullopt;
 }
@@ -52,22 +54,31 @@ std::optional<Slots::Rest> Slots::fail(int rank, TimePoint now) {
 void Slots::close(int rank) {
   of(rank).taken = false;
   of(rank).closed = true;
-  ++closed_;
 }
 
-TimePoint Slots::lose_host(int host, const std::vector<int>& ranks, TimePoint now) {
-  Host& lost = at(host);
-  add(lost.failures, 0, now);
-  for (const int rank : ranks) {
-    of(rank).taken = false;
-    if (!replace()) close(rank);
-  }
-  return lost.failures.rests_until;
+void Slots::replace(int rank) {
+  of(rank).taken = false;
+  if (!count_replacement()) close(rank);
+}
+
+TimePoint Slots::lose_host(int host, TimePoint now) {
+  add(at(host).failures, 0, now);
+  return at(host).failures.rests_until;
 }
 
 void Slots::open_all() {
   for (auto& slot : slots_) slot.closed = false;
-  closed_ = 0;
+}
+
+int Slots::closed() const {
+  return static_cast<int>(std::count_if(slots_.begin(), slots_.end(), [this](const Slot& slot) {
+    return slot.closed && slot.placement.local_rank < at(slot.placement.host).capacity;
+  }));
+}
+
+int Slots::capacity() const {
+  return std::accumulate(hosts_.begin(), hosts_.end(), 0,
+                         [](int sum, const Host& host) { return sum + host.capacity; });
 }
 
 std::vector<RankPlacement> Slots::take(int count, TimePoint now) {
@@ -109,7 +120,7 @@ TimePoint Slots::rests_until(const Slot& slot) const {
 }
 
 /// Whether one more process may be replaced.
-bool Slots::replace() {
+bool Slots::count_replacement() {
   if (replacements_ >= policy_.most) return false;
   ++replacements_;
   return true;

@@ -56,9 +56,11 @@ class Slots {
   void release(int rank) { of(rank).taken = false; }
   /// The process of this rank has left, and nobody takes its place.
   void close(int rank);
-  /// The host is lost, and the processes of these ranks with it, or it could not be reached. Returns when it
-  /// is tried again.
-  TimePoint lose_host(int host, const std::vector<int>& ranks, TimePoint now);
+  /// The process of this rank is gone with its host. Another one takes its place, unless there were enough
+  /// replacements.
+  void replace(int rank);
+  /// The host is lost, or could not be reached. Returns when it is tried again.
+  TimePoint lose_host(int host, TimePoint now);
   /// Slots whose process has left, or has failed too often, are free again.
   void open_all();
 
@@ -67,8 +69,9 @@ class Slots {
   /// Takes up to `count` slots that are free and do not rest, those that have had processes first. Returns
   /// the places of the new processes.
   [[nodiscard]] std::vector<RankPlacement> take(int count, TimePoint now);
-  /// How many processes are never replaced.
-  [[nodiscard]] int closed() const { return closed_; }
+  /// How many slots of the hosts stay empty.
+  [[nodiscard]] int closed() const;
+  [[nodiscard]] int capacity() const;
   /// The time at which a slot has rested, and `take` has it.
   [[nodiscard]] TimePoint next() const;
 
@@ -99,14 +102,13 @@ class Slots {
     return !slot.taken && !slot.closed && slot.placement.local_rank < at(slot.placement.host).capacity;
   }
   [[nodiscard]] TimePoint rests_until(const Slot& slot) const;
-  bool replace();
+  bool count_replacement();
   RankPlacement make_slot(int host);
 
   const ReplacementPolicy policy_;
   std::vector<Slot> slots_;  // by rank
   std::vector<Host> hosts_;
   int replacements_ = 0;
-  int closed_ = 0;
 };
 
 }  // namespace hora::hrun

@@ -143,6 +143,7 @@ std::vector<HostSlots> parse_host_lines(const std::string& text, int slots) {
     const std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
     if (words.empty()) continue;
     if (words.size() > 1) refuse_hosts(fmt::format("expected 'host' or 'host:slots', found '{}'", line));
+    if (words.front().ends_with(":0")) continue;  // it has no slot now
     HostSlots host = parse_host(words.front(), slots);
     const auto known =
         std::find_if(hosts.begin(), hosts.end(), [&](const HostSlots& one) { return one.host == host.host; });

@@ -30,8 +30,8 @@ struct HostSlots {
 [[nodiscard]] std::vector<HostSlots> parse_hostfile(const std::string& text, const std::string& file);
 [[nodiscard]] std::vector<HostSlots> read_hostfile(const std::string& file);
 
-/// One host per line: "a:4", or "a" with `slots`. Of several lines about a host the last one counts. There
-/// may be none. Throws Error(invalid_argument) that quotes the line.
+/// One host per line: "a:4", or "a" with `slots`; "a:0" is left out. Of several lines about a host the last
+/// one counts. There may be none. Throws Error(invalid_argument) that quotes the line.
 [[nodiscard]] std::vector<HostSlots> parse_host_lines(const std::string& text, int slots);
 
 }  // namespace hora::hrun

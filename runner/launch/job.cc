@@ -30,9 +30,12 @@ namespace {
 
 constexpr int kSummaryLost = 1;
 
+/// Or may have them later.
+bool has_other_hosts(const Options& options) { return !options.remote_hosts.empty() || options.discovery; }
+
 std::vector<int> signals_to_watch(const Options& options) {
   std::vector<int> signals = StandardInput::signals();
-  if (!options.remote_hosts.empty())
+  if (has_other_hosts(options))
     signals.push_back(SIGTSTP);  // other hosts would take a hrun that stands for lost
   return signals;
 }
@@ -327,7 +330,7 @@ class Job {
 
   void told(int signal) {
     if (signal == SIGWINCH) return input_.resized();
-    if (signal == SIGTSTP && options_.remote_hosts.empty()) return input_.stop();
+    if (signal == SIGTSTP && !has_other_hosts(options_)) return input_.stop();
     if (signal == SIGTSTP)
       return ranks_.log().print("hrun: not stopped, as the ranks on other hosts would be ended without it\n");
     JobEvent signalled = event(Kind::signalled);
@@ -414,7 +417,7 @@ class Job {
       tell_others(ended);
       return happens_to(ended, Kind::rank_ended);
     }
-    const bool common = ranks_.end_reports().is_common(ended.rank, options_.ranks);
+    const bool common = ranks_.end_reports().is_common(ended.rank, generations_->members());
     const auto orders = generations_->ended(ended.rank, ended.ending, common, ended.when, Clock::now());
     happens_to(ended, Kind::rank_ended, orders);
     carry_out(orders);
@@ -429,7 +432,8 @@ class Job {
 
   void host_lost(const Failure& lost) {
     const JobHost& host = hosts_.at(lost.host);
-    for (const int rank : host.numbers) input_.ended(rank);
+    input_.lost(host.ranks.get(), host.numbers);
+    hosts_.forget_waiting(lost.host);
     if (state_.ranks_told() || state_.phase == JobPhase::reported)
       ranks_.log().print_loss(lost.host, lost.ending);
     JobEvent of_host = event(Kind::host_lost);

@@ -28,12 +28,6 @@ bool is_alone(const Options& options) {
          (!options.elastic || (options.hosts.size() == 1 && !options.discovery));
 }
 
-int slots_of(const std::string& host, const Options& options) {
-  const auto found = std::find_if(options.hosts.begin(), options.hosts.end(),
-                                  [&](const HostSlots& one) { return one.host == host; });
-  return found == options.hosts.end() ? 0 : found->slots;
-}
-
 }  // namespace
 
 Secret new_secret() {
@@ -68,18 +62,19 @@ void JobHosts::prepare(const HostPlan& plan, const Options& options, StandardInp
   options_ = &options;
   input_ = &input;
   for (const auto& share : options.shares) {
-    add(share.host, options.remote_host(share.host));
+    const int count = static_cast<int>(share.placements.size());
+    add(share.host, options.remote_host(share.host),
+        options.elastic ? std::max(count, options.slots_of(share.host)) : count);
     JobHost& host = hosts_.back();
     for (const auto& placement : share.placements) host.numbers.push_back(placement.rank);
-    const int count = static_cast<int>(share.placements.size());
-    const int slots = options.elastic ? std::max(count, slots_of(share.host, options)) : count;
-    host.ranks = make(host, share.placements, slots);
+    host.ranks = make(host, share.placements, host.slots);
   }
 }
 
-void JobHosts::add(const std::string& name, std::optional<RemoteHost> way) {
+void JobHosts::add(const std::string& name, std::optional<RemoteHost> way, int slots) {
   JobHost& host = hosts_.emplace_back();
   host.name = name;
+  host.slots = slots;
   if (!plan_.alone) host.known_as = way ? name : host_name();
   host.way = std::move(way);
 }
@@ -166,10 +161,13 @@ void JobHosts::carry_out(const GenerationOrders& orders) {
     if (host.is_connected()) {
       start_here(host, start);
     } else {
-      host.waiting.push_back(start);
-      if (!host.connecting) connect(host);
+      host.waiting.push_back(start);  // `turn` connects it
     }
   }
+}
+
+void JobHosts::forget_waiting(int host) {
+  for (const auto& start : std::exchange(at(host).waiting, {})) unwanted_.erase(start.placement.rank);
 }
 
 void JobHosts::start_here(JobHost& host, const GenerationOrders::Start& start) {
@@ -184,8 +182,7 @@ void JobHosts::connect(JobHost& host) {
   host.lost = false;
   host.numbers.clear();
   try {
-    host.ranks =
-        make(host, {}, std::max(slots_of(host.name, *options_), static_cast<int>(host.waiting.size())));
+    host.ranks = make(host, {}, std::max(host.slots, static_cast<int>(host.waiting.size())));
   } catch (const Error& error) {
     host.ranks.reset();
     host.trouble = error.what();
@@ -195,6 +192,7 @@ void JobHosts::connect(JobHost& host) {
 std::vector<RankEvent> JobHosts::turn(int number, TimePoint now) {
   JobHost& host = at(number);
   std::vector<RankEvent> events;
+  if (host.is_to_be_connected()) connect(host);
   if (host.ranks) events = host.ranks->turn(now);
   for (const auto& event : events) {
     if (event.kind == RankEvent::Kind::host_lost) host.lost = true;
@@ -203,10 +201,9 @@ std::vector<RankEvent> JobHosts::turn(int number, TimePoint now) {
   const auto state = host.ranks ? host.ranks->state() : HostRanks::State::failed;
   if (state == HostRanks::State::making_ready) return events;
   host.connecting = false;
-  const auto waiting = std::exchange(host.waiting, {});
   if (state == HostRanks::State::ready) {
     host.ranks->start(rendezvous_);
-    for (const auto& start : waiting) {
+    for (const auto& start : std::exchange(host.waiting, {})) {
       start_here(host, start);
       if (unwanted_.erase(start.placement.rank) > 0)
         host.ranks->kill_one(host.index_of(start.placement.rank));
@@ -244,8 +241,8 @@ TimePoint JobHosts::next() const {
   TimePoint next = TimePoint::max();
   for (const auto& host : hosts_) {
     if (host.ranks) next = std::min(next, host.ranks->next());
-    if (host.connecting && (!host.ranks || host.ranks->state() != HostRanks::State::making_ready))
-      next = TimePoint::min();
+    const bool connected = !host.ranks || host.ranks->state() != HostRanks::State::making_ready;
+    if (host.is_to_be_connected() || (host.connecting && connected)) next = TimePoint::min();
   }
   return next;
 }

@@ -29,6 +29,7 @@ struct JobHost {
   std::string name;
   std::optional<RemoteHost> way;     ///< to its agent; nothing: it is this machine
   std::string known_as;              ///< the name by which other hosts may know it; empty: nobody else has to
+  int slots = 0;                     ///< how many ranks it may have
   std::vector<int> numbers;          ///< of its ranks in the job, by index
   std::unique_ptr<HostRanks> ranks;  ///< null: it has had none
   bool connecting = false;           ///< in an elastic job that has begun
@@ -37,6 +38,7 @@ struct JobHost {
   std::string trouble;                           ///< why there is none
 
   [[nodiscard]] bool is_connected() const { return ranks && !connecting && !lost; }
+  [[nodiscard]] bool is_to_be_connected() const { return !waiting.empty() && !connecting && !is_connected(); }
   /// That of a rank it does not have is the number of ranks.
   [[nodiscard]] int index_of(int rank) const {
     return static_cast<int>(std::find(numbers.begin(), numbers.end(), rank) - numbers.begin());
@@ -67,8 +69,8 @@ class JobHosts {
   /// Lets all hosts that have ranks make ready, each with its share of them. Throws Error(unavailable) if a
   /// program cannot be started here. Refers to its arguments.
   void prepare(const HostPlan& plan, const Options& options, StandardInput& input);
-  /// Adds a host that has no ranks. `way`: see JobHost.
-  void add(const std::string& name, std::optional<RemoteHost> way);
+  /// Adds a host that has no ranks. `way`, `slots`: see JobHost.
+  void add(const std::string& name, std::optional<RemoteHost> way, int slots);
   /// Whether all hosts are ready. Throws Error(unavailable) that names all that cannot be, once that is
   /// known.
   [[nodiscard]] bool all_ready() const;
@@ -84,6 +86,8 @@ class JobHosts {
   /// Asks all ranks. Before there are hosts nobody is asked.
   void ask(const Question& question);
 
+  /// The host is lost, and what waits for a connection is not started.
+  void forget_waiting(int host);
   /// Sends the messages to ranks of an elastic job, kills ranks, and starts others.
   void carry_out(const GenerationOrders& orders);
   /// The addresses of a host, once it is ready, with this port: "address:port,[address]:port".

@@ -65,6 +65,7 @@ class Decision {
   JobAction ended() {
     const bool reported = state_.phase == JobPhase::reported && state_.cause.known();
     if (state_.ranks_told() || reported) return {};
+    if (event_.goes_on && !event_.was_member) return {};  // nobody misses it
     state_.endings.push_back(event_.subject);
     if (event_.goes_on) return lose();
     if (event_.subject.ending.exit_code == 0) return {};
@@ -77,7 +78,6 @@ class Decision {
   }
 
   JobAction lose() {
-    if (!event_.was_member) return {};
     if (std::exchange(state_.change_over, false)) state_.losses.clear();
     state_.losses.push_back(event_.subject);
     return {};

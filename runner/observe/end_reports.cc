@@ -165,7 +165,9 @@ std::string describe_endings(const std::map<int, std::pair<std::string, std::str
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const auto& [ending, ranks] = groups[i];
     if (i < most) {
-      text += fmt::format("hrun: {}{} {}\n", describe_ranks(ranks), ending.first, ending.second);
+      const bool were = ranks.size() > 1 && ending.second.starts_with("was ");
+      text += fmt::format("hrun: {}{} {}{}\n", describe_ranks(ranks), ending.first, were ? "were" : "",
+                          ending.second.substr(were ? 3 : 0));
     } else {
       untold += ranks.size();
     }

@@ -127,7 +127,8 @@ void StatusService::serve_own(HttpServer& server, const HttpServer::Visit& visit
 }
 
 HttpResponse StatusService::carry_out(const JobCommand& command) const {
-  if (!obey_) return {409, kText, "hrun: the job is not elastic: its ranks do not change (--min-np)\n"};
+  if (!obey_)
+    return {409, kText, "hrun: the job is not elastic (--min-np), or has not started its ranks yet\n"};
   try {
     return {200, kText, obey_(command) + "\n"};
   } catch (const Error& error) {
@@ -240,7 +241,8 @@ JobReport StatusService::report(const Open& open, TimePoint now) const {
     one.pid = rank.pid;
     if (rank.ending) one.ending = rank.ending->how;
     if (rank.started) one.seconds = rounded_seconds(rank.ended.value_or(clock) - *rank.started);
-    one.presence = presence_[static_cast<std::size_t>(rank.rank)];
+    const auto index = static_cast<std::size_t>(rank.rank);
+    if (index < presence_.size()) one.presence = presence_[index];  // else it has not been started yet
     if (const auto found = open.healths.find(rank.rank); found != open.healths.end())
       one.health = found->second;
   }

@@ -56,6 +56,11 @@ void StandardInput::ended(int rank) {
   if (reading_.erase(rank) > 0 && reading_.empty()) end();
 }
 
+void StandardInput::lost(const HostRanks* ranks, const std::vector<int>& numbers) {
+  std::erase(hosts_, ranks);
+  for (const int rank : numbers) ended(rank);
+}
+
 void StandardInput::end() {
   hosts_.clear();
   next_ = TimePoint::max();

@@ -38,6 +38,9 @@ class StandardInput {
   /// A rank has ended. Once that is true of all that read, nothing is read, and the terminal is as it was.
   void ended(int rank);
 
+  /// The ranks of a host are gone, which have these numbers. Null: none were there.
+  void lost(const HostRanks* ranks, const std::vector<int>& numbers);
+
   /// Adds what poll() has to wait for; and the time until when it may wait.
   void watch(std::vector<pollfd>& events) const;
   [[nodiscard]] TimePoint next() const { return next_; }

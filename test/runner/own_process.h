@@ -18,6 +18,7 @@ inline bool in_own_process(const std::function<void()>& test) {
   }
   int status = 0;
   ::waitpid(pid, &status, 0);
+  EXPECT_FALSE(WIFSIGNALED(status)) << "it was killed by signal " << WTERMSIG(status);
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 

@@ -146,12 +146,12 @@ def commits() -> int:
 
 def sanitized(preset: str, whole: bool) -> Tally:
     """The tests without other processes under a sanitizer. The conformance suites take most of the time.
-    Unless `whole`, each turn of the sanitizer runs the next quarter of their cases."""
+    Unless `whole`, each turn of the sanitizer runs the next eighth of their cases."""
     tally = ctest(preset, preset, "--exclude-regex", "^conformance")
-    quarter = (
-        {} if whole else {"GTEST_TOTAL_SHARDS": "4", "GTEST_SHARD_INDEX": str(commits() // len(TURNS) % 4)}
+    eighth = (
+        {} if whole else {"GTEST_TOTAL_SHARDS": "8", "GTEST_SHARD_INDEX": str(commits() // len(TURNS) % 8)}
     )
-    tally.add(ctest(f"{preset}-conformance", preset, "--tests-regex", "^conformance", environment=quarter))
+    tally.add(ctest(f"{preset}-conformance", preset, "--tests-regex", "^conformance", environment=eighth))
     return tally
 
 

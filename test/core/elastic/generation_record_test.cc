@@ -30,5 +30,13 @@ TEST(GenerationRecord, KeepsTheOrderOfHostsAndPutsAReplacementIntoItsSlot) {
   EXPECT_EQ(in_rank_order(now, former), (Members{{8, 5, 0}, {2, 5, 1}, {6, 2, 0}, {4, 2, 1}, {7, 1, 0}}));
 }
 
+TEST(GenerationRecord, PutsAMemberWithTheStateFirst) {
+  const GenerationRecord former{1, {{1, 5, 0}, {2, 5, 1}, {3, 2, 0}, {4, 2, 1}}, 0, false};
+  const Members one_host{{7, 5, 0}, {2, 5, 1, true}};
+  EXPECT_EQ(in_rank_order(one_host, former), (Members{{2, 5, 1, true}, {7, 5, 0}}));
+  const Members other_host{{7, 5, 0}, {4, 2, 1, true}, {8, 2, 0}};
+  EXPECT_EQ(in_rank_order(other_host, former), (Members{{4, 2, 1, true}, {8, 2, 0}, {7, 5, 0}}));
+}
+
 }  // namespace
 }  // namespace hora::elastic

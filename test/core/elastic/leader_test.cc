@@ -110,8 +110,8 @@ TEST_F(LeaderOfFour, LetsMembersComeAndGoWithAStepThatCounts) {
   EXPECT_TRUE(leader_.join({9, 0, 0}, now_).empty()) << "the change has been announced";
   const auto actions = all_report({1, 2, 3, 4});
   EXPECT_THAT(told(actions), testing::Contains(std::pair(Order::out, 1)));
-  EXPECT_THAT(ids(leader_.record()), ElementsAre(9, 2, 3, 4)) << "it has the slot of the one that goes";
-  EXPECT_FALSE(leader_.record().members.front().has_state);
+  EXPECT_THAT(ids(leader_.record()), ElementsAre(2, 9, 3, 4)) << "it has no state yet";
+  EXPECT_TRUE(leader_.record().members.front().has_state);
 }
 
 TEST_F(LeaderOfFour, KeepsWhoIsToGoWhileNobodyElseHasTheState) {

@@ -32,22 +32,24 @@ using testing::IsEmpty;
 class JobOfTwo {
  public:
   explicit JobOfTwo(const std::vector<HostSlots>& hosts, const std::string& script = "")
-      : options_(options_of(hosts, script)), hosts_(options_, job_hosts_, ranks_) {
+      : options_(options_of(hosts, script)) {
+    job_hosts_.add(hosts.front().host, std::nullopt, 2);  // that of the ranks
+    hosts_.emplace(options_, job_hosts_, ranks_);
     GenerationPolicy policy;
     policy.members.min_members = 1;
     policy.members.first_members = 2;
     policy.members.max_members = 8;
-    generations_.emplace(options_.shares, hosts_.capacities(), policy,
+    generations_.emplace(options_.shares, hosts_->capacities(), policy,
                          GenerationFacts{[](int) { return std::string(); },
                                          [](int, int) { return std::string(); }, [] { return Secret{}; }},
                          Clock::now());
     for (const int rank : {0, 1})
       take(generations_->hear(rank, {.kind = MemberMessage::Kind::join}, Clock::now()));
-    hosts_.begin(*generations_, Clock::now());
+    hosts_->begin(*generations_, Clock::now());
   }
 
   std::string obey(const JobCommand& command) {
-    const auto obeyed = hosts_.obey(command, Clock::now());
+    const auto obeyed = hosts_->obey(command, Clock::now());
     take(obeyed.orders);
     return obeyed.text;
   }
@@ -57,11 +59,11 @@ class JobOfTwo {
   void until_lines(std::size_t count) {
     while (lines.size() < count) {
       std::vector<pollfd> fds{{signals_.fd(), POLLIN, 0}};
-      hosts_.watch(fds);
-      ::poll(fds.data(), fds.size(), milliseconds_until(hosts_.next()));
-      signals_.take([&](const Signals::Child& child) { hosts_.child_changed(child.pid, child.wait_status); },
+      hosts_->watch(fds);
+      ::poll(fds.data(), fds.size(), milliseconds_until(hosts_->next()));
+      signals_.take([&](const Signals::Child& child) { hosts_->child_changed(child.pid, child.wait_status); },
                     [](int) {});
-      take(hosts_.turn(Clock::now()));
+      take(hosts_->turn(Clock::now()));
     }
   }
   [[nodiscard]] std::vector<std::string> names() const { return ranks_.summary().hosts; }
@@ -91,7 +93,7 @@ class JobOfTwo {
   Signals signals_;
   JobHosts job_hosts_;
   JobRanks ranks_{options_};
-  ElasticHosts hosts_;
+  std::optional<ElasticHosts> hosts_;
   std::optional<Generations> generations_;
 };
 
@@ -109,7 +111,7 @@ TEST(ElasticHosts, AreDrainedIfTheJobGoesOnElsewhere) {
     JobOfTwo job({{"a", 2}, {"b", 3}});
     for (const auto& [host, why] :
          {std::pair("c", "the job has no host c; it has a, b"),
-          std::pair("a", "all ranks are on host a: the job would lose its state")}) {
+          std::pair("a", "without host a no rank would be left that has the state of the training")}) {
       try {
         job.drain(host);
         ADD_FAILURE() << host;
@@ -118,7 +120,8 @@ TEST(ElasticHosts, AreDrainedIfTheJobGoesOnElsewhere) {
       }
     }
     EXPECT_EQ(job.drain("b"), "the ranks of host b leave before the next step");
-    EXPECT_EQ(job.obey({JobCommand::Kind::resize, 5, ""}), "the job has 2 ranks, and is to have 5");
+    EXPECT_EQ(job.obey({JobCommand::Kind::resize, 5, ""}),
+              "the job has 2 ranks, and is to have 5; its hosts have 2 slots now");
     EXPECT_THAT(job.lines, ElementsAre("host b is drained: its ranks leave"));
     job.tick();
     EXPECT_THAT(job.started_on, IsEmpty());

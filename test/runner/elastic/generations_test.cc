@@ -308,6 +308,27 @@ TEST(Generations, EndARankThatIsStopped) {
   EXPECT_THAT(job.members_of_record(3), ElementsAre(0, 2, 3));
 }
 
+TEST(Generations, EndAStoppedProcessThatHasNotJoinedOrIsToLeave) {
+  ElasticRanks early(1, {{"a", 4}}, {}, {}, {4}, ElasticRanks::kRanks, 0, 3);
+  for (const int rank : {0, 1, 2}) early.join(rank);
+  early.freeze(3);
+  early.pass(milliseconds(100));
+  EXPECT_THAT(early.kills, IsEmpty());
+  early.pass(milliseconds(200));
+  EXPECT_THAT(early.kills, ElementsAre(3));
+  EXPECT_TRUE(early.end(3));
+  EXPECT_EQ(early.formed, 1) << "of those that are left";
+
+  ElasticRanks late;
+  late.all_join();
+  late.tell(3, {.kind = MemberMessage::Kind::leave});
+  late.change_is_due(0);
+  late.freeze(3);
+  late.pass(milliseconds(300));
+  EXPECT_THAT(late.kills, ElementsAre(3));
+  EXPECT_TRUE(late.end(3)) << "it had left";
+}
+
 TEST(Generations, EndARankThatIsSilentButNotIfHrunStoodStillItself) {
   ElasticRanks job;
   job.all_join();
@@ -651,6 +672,18 @@ TEST(Generations, LetSparesTakeThePlacesOfLostRanks) {
   EXPECT_THAT(ranks.starts, ElementsAre(4, 2)) << "another spare";
 }
 
+TEST(Generations, ReplaceARankThatCrashesAlsoAfterAnotherOneHasLeft) {
+  ElasticRanks ranks(1, {{"a", 4}}, replacing(), {}, {6});
+  ranks.all_join();
+  ranks.tell(1, {.kind = MemberMessage::Kind::leave});
+  ranks.pass(milliseconds(100));
+  EXPECT_THAT(ranks.starts, IsEmpty()) << "nobody takes the place of one that leaves";
+  ranks.change_is_due(0);
+  ranks.end(1, kGood);
+  ranks.end(2);
+  EXPECT_THAT(ranks.starts, ElementsAre(2));
+}
+
 TEST(Generations, LetAllRanksLeaveAHostThatIsDrained) {
   ElasticRanks ranks(1, {{"a", 2}, {"b", 2}}, replacing(), {}, {2, 2, 1});
   ranks.all_join();
@@ -659,7 +692,7 @@ TEST(Generations, LetAllRanksLeaveAHostThatIsDrained) {
   ranks.change_is_due(0);
   EXPECT_THAT(ranks.members_of_record(0), ElementsAre(0, 1));
   for (const int rank : {2, 3}) EXPECT_TRUE(ranks.end(rank, kGood));
-  EXPECT_TRUE(ranks.generations().all_are_on(0));
+  EXPECT_FALSE(ranks.generations().any_stays_on({1, 2}));
   ranks.set_capacity(3, 1);
   EXPECT_THAT(ranks.starts, ElementsAre(4, 5)) << "a new host";
   ranks.set_capacity(1, 1);

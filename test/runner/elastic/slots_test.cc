@@ -78,11 +78,12 @@ TEST(Slots, GetNoMoreProcessesInPlaceOfOthersThanTheUserWants) {
 
 TEST(Slots, OfALostHostRestAndThenItIsTriedAgain) {
   Slots slots = full({2, 2});
-  EXPECT_EQ(slots.lose_host(1, {2, 3}, kStart), kStart + seconds(10));
+  for (const int rank : {2, 3}) slots.replace(rank);
+  EXPECT_EQ(slots.lose_host(1, kStart), kStart + seconds(10));
   EXPECT_THAT(take(slots, 9, kStart), IsEmpty());
   EXPECT_EQ(slots.next(), kStart + seconds(10));
   EXPECT_THAT(take(slots, 9, kStart + seconds(10)), ElementsAre(2, 3));
-  EXPECT_EQ(slots.lose_host(1, {2, 3}, kStart + seconds(11)), kStart + seconds(31));
+  EXPECT_EQ(slots.lose_host(1, kStart + seconds(11)), kStart + seconds(31));
 }
 
 TEST(Slots, ThatNobodyHasUsedGetRanksOfTheirOwn) {
@@ -114,6 +115,8 @@ TEST(Slots, ThatAProcessHasLeftStayEmpty) {
   slots.close(1);
   EXPECT_EQ(slots.closed(), 1);
   EXPECT_THAT(take(slots, 9, kStart), IsEmpty());
+  slots.set_capacity(0, 1);
+  EXPECT_EQ(slots.closed(), 0) << "the host has not even got that slot";
 }
 
 }  // namespace

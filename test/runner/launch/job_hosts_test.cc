@@ -138,7 +138,7 @@ TEST(JobHosts, ConnectAHostWhenItGetsItsFirstRank) {
     const Options options = elastic_job("case $HORA_RANK in 4|5) exit $HORA_RANK;; esac; exec sleep 1000");
     DrivenHosts driven(options);
     JobHosts& hosts = driven.hosts;
-    hosts.add("b", options.remote_host("b"));
+    hosts.add("b", options.remote_host("b"), 2);
     driven.until([&] { return hosts.all_ready(); });
     hosts.start();
     GenerationOrders orders;
@@ -164,7 +164,7 @@ TEST(JobHosts, TellThatAHostIsLostThatCannotBeConnectedAndTryItAgain) {
     const Options options = elastic_job("exec sleep 1000", "echo no way in >&2; exit 1");
     DrivenHosts driven(options);
     JobHosts& hosts = driven.hosts;
-    hosts.add("b", options.remote_host("b"));
+    hosts.add("b", options.remote_host("b"), 2);
     driven.until([&] { return hosts.all_ready(); });
     hosts.start();
     for (const std::size_t losses : {1, 2}) {
@@ -176,6 +176,28 @@ TEST(JobHosts, TellThatAHostIsLostThatCannotBeConnectedAndTryItAgain) {
     }
     hosts.send(EndSignal::kill);
     driven.until([&] { return !hosts.anybody_left(); });
+  }));
+}
+
+TEST(JobHosts, ConnectALostHostOnlyOnceItsLossWasHeard) {
+  EXPECT_TRUE(in_own_process([] {
+    const Options options = elastic_job("exec sleep 1000", "echo no way in >&2; exit 1");
+    DrivenHosts driven(options);
+    JobHosts& hosts = driven.hosts;
+    hosts.add("b", options.remote_host("b"), 2);
+    driven.until([&] { return hosts.all_ready(); });
+    hosts.start();
+    GenerationOrders orders;
+    orders.starts = {start_of(1, 0, 1)};
+    hosts.carry_out(orders);
+    driven.until([&] { return driven.losses.size() == 1; });
+    hosts.carry_out(orders);  // of an end in the same turn: its caller has not heard of the loss yet
+    EXPECT_FALSE(hosts.at(1).connecting);
+    hosts.forget_waiting(1);
+    EXPECT_FALSE(hosts.at(1).is_to_be_connected());
+    hosts.send(EndSignal::kill);
+    driven.until([&] { return !hosts.anybody_left(); });
+    EXPECT_EQ(driven.losses.size(), 1U);
   }));
 }
 

@@ -227,7 +227,7 @@ TEST(StatusService, TakesCommandsForAnElasticJobAlone) {
   Job job;
   const auto refused = job.answer(job.visitor({"POST", "/resize/3"}));
   EXPECT_EQ(refused->status, 409);
-  EXPECT_THAT(refused->body, HasSubstr("the job is not elastic"));
+  EXPECT_THAT(refused->body, HasSubstr("the job is not elastic (--min-np)"));
   const Generations generations(place({{"a", 2}}, 2, false), {2}, {}, {}, TimePoint());
   std::vector<JobCommand> commands;
   job.status_service->follow(generations, [&](const JobCommand& command) {

@@ -15,6 +15,7 @@ import torch
 
 from hora import _job, ops
 from hora._errors import HoraUsageError
+from hora._termination import leave_on_sigterm
 from hora.torch.elastic import checks
 from hora.torch.elastic.audit import Audit, who
 from hora.torch.elastic.batches import Batches
@@ -22,7 +23,6 @@ from hora.torch.elastic.members import TOLD, Members
 from hora.torch.elastic.progress import Progress
 from hora.torch.elastic.shares import Piece
 from hora.torch.elastic.step import CopyingMaker, DeferredMaker, Maker, Step, why_copies
-from hora.torch.elastic.termination import leave_on_sigterm
 from hora.torch.elastic.trained import Trained
 
 _Result = TypeVar("_Result")
@@ -109,6 +109,7 @@ class Training:
         clip_norm: float | None = None,
         audit: str | os.PathLike[str] | None = None,
     ) -> None:
+        leave_on_sigterm()
         checks.check_model(model)
         self.progress = Progress()
         optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
@@ -130,7 +131,6 @@ class Training:
         self._left = False  # whether the last step was left before its end
         self._members = Members(self._batches, self._trained, self._maker, self.progress)
         self._members.begin()
-        leave_on_sigterm()
         if why and _job.runtime().is_elastic and _job.rank() == 0 and not _job.is_alone():
             _tell_of_copies(why)
 
