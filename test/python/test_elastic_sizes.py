@@ -61,7 +61,7 @@ def test_a_job_has_as_many_ranks_as_the_user_wants(tmp_path: pathlib.Path):
         f"9:3:{resize % 3}",
         f"10:3:{resize % 9} && exit 1 || true",
     ]
-    words = ("-np", "2", "--max-np", "4", "-H", "localhost:5", *ready_python(), "-c", TRAIN)
+    words = ("-np", "2", "--max-np", "4", "-H", "localhost:4", *ready_python(), "-c", TRAIN)
     finished = hrun(*words, str(tmp_path / "job"), *orders, environment={"XDG_RUNTIME_DIR": str(tmp_path)})
     assert results(finished, 3)[:3] == pytest.approx(whole[:3], rel=1e-12), finished.stderr
     check_audit(tmp_path / "job")
