@@ -283,14 +283,15 @@ SUITES = [
 ]
 
 
-# Suites that compile or install the most. Unless all is asked for, each commit runs those of one line.
-TURNS = (("tsan",), ("asan",), ("fuzz", "core-only"), ("newest",))
+# Suites that compile or install the most. Unless all is asked for, each commit runs those of one line. The programs
+# of torch take six minutes to compile, as those of a sanitizer do.
+TURNS = (("tsan",), ("asan",), ("fuzz", "core-only", "torch"), ("newest", "torch"))
 
 
 def of_this_turn() -> list[Suite]:
     """All suites but those of other commits' turns."""
     turn = commits() % len(TURNS)
-    left_out = [name for each in TURNS if each != TURNS[turn] for name in each]
+    left_out = sorted({name for each in TURNS for name in each} - set(TURNS[turn]))
     print(f"left to other commits: {', '.join(left_out)}; ./dev test --whole runs all", flush=True)
     return [suite for suite in SUITES if suite.name not in left_out]
 
