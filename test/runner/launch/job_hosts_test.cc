@@ -41,6 +41,12 @@ class DrivenHosts {
   void until(const std::function<bool()>& done) {
     while (!done()) turn();
   }
+  /// Starts the ranks of the job, which has one more host without ranks.
+  void start_with(const RemoteHost& other) {
+    hosts.add(other.host, other, 2);
+    until([&] { return hosts.all_ready(); });
+    hosts.start();
+  }
   JobHosts hosts;
   std::vector<RankEvent> ends;
   std::vector<std::string> losses;
@@ -138,9 +144,7 @@ TEST(JobHosts, ConnectAHostWhenItGetsItsFirstRank) {
     const Options options = elastic_job("case $HORA_RANK in 4|5) exit $HORA_RANK;; esac; exec sleep 1000");
     DrivenHosts driven(options);
     JobHosts& hosts = driven.hosts;
-    hosts.add("b", options.remote_host("b"), 2);
-    driven.until([&] { return hosts.all_ready(); });
-    hosts.start();
+    driven.start_with(*options.remote_host("b"));
     GenerationOrders orders;
     orders.starts = {start_of(4, 1, 0), start_of(5, 1, 1), start_of(6, 0, 1), start_of(7, 2, 1)};
     hosts.carry_out(orders);
@@ -164,9 +168,7 @@ TEST(JobHosts, TellThatAHostIsLostThatCannotBeConnectedAndTryItAgain) {
     const Options options = elastic_job("exec sleep 1000", "echo no way in >&2; exit 1");
     DrivenHosts driven(options);
     JobHosts& hosts = driven.hosts;
-    hosts.add("b", options.remote_host("b"), 2);
-    driven.until([&] { return hosts.all_ready(); });
-    hosts.start();
+    driven.start_with(*options.remote_host("b"));
     for (const std::size_t losses : {1, 2}) {
       GenerationOrders orders;
       orders.starts = {start_of(1, 0, 1)};
@@ -184,9 +186,7 @@ TEST(JobHosts, ConnectALostHostOnlyOnceItsLossWasHeard) {
     const Options options = elastic_job("exec sleep 1000", "echo no way in >&2; exit 1");
     DrivenHosts driven(options);
     JobHosts& hosts = driven.hosts;
-    hosts.add("b", options.remote_host("b"), 2);
-    driven.until([&] { return hosts.all_ready(); });
-    hosts.start();
+    driven.start_with(*options.remote_host("b"));
     GenerationOrders orders;
     orders.starts = {start_of(1, 0, 1)};
     hosts.carry_out(orders);
