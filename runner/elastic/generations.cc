@@ -104,7 +104,7 @@ GenerationOrders Generations::ended(int rank, const Ending& ending, bool common,
   GenerationOrders orders = orders_.make(leader_.die(process.info.id, now), cause, when, now);
   // Without one that had left, the others go on, or have ended.
   begin_with_those_left(cause, now, orders);
-  orders.goes_on = process.left_in_order() || (!over && !cannot_begin());
+  orders.goes_on = process.left_in_order() || (over ? !process.counts() : !cannot_begin());
   orders.was_member = process.counts() || common;
   if (orders.goes_on && !ends_expected_ && process.is_loss(ending.exit_code == 0))
     orders_.lost().add(rank, generation, when);

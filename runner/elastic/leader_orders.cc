@@ -61,7 +61,8 @@ void LeaderOrders::send(const LeaderAction& action, const ChangeCause& cause, Ge
 }
 
 void LeaderOrders::leave_out(const LeaderAction& action) {
-  processes_.of(action.to).out = action.why;
+  auto& out = processes_.of(action.to).out;
+  if (!out) out = action.why;  // else it was told so already
   ChangeReport* change = changes_.under_way();
   if (leader_.phase() == Leader::Phase::over || change == nullptr) return;
   const std::string rank = name(processes_.rank_of(action.to));

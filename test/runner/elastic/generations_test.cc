@@ -684,6 +684,16 @@ TEST(Generations, ReplaceARankThatCrashesAlsoAfterAnotherOneHasLeft) {
   EXPECT_THAT(ranks.starts, ElementsAre(2));
 }
 
+TEST(Generations, DoNotFailBecauseOfASpareThatIsEndedAfterTheTraining) {
+  ElasticRanks ranks(1, {{"a", 4}}, replacing(), {}, {5}, ElasticRanks::kRanks, 1);
+  ranks.all_join();
+  ranks.join(4);
+  for (const int rank : {0, 1, 2, 3}) ranks.finish(rank);
+  EXPECT_THAT(ranks.kills, ElementsAre(4));
+  EXPECT_TRUE(ranks.end(4)) << "it waits, and is told that the training has ended, when it is killed";
+  EXPECT_EQ(ranks.losses(), "");
+}
+
 TEST(Generations, LetAllRanksLeaveAHostThatIsDrained) {
   ElasticRanks ranks(1, {{"a", 2}, {"b", 2}}, replacing(), {}, {2, 2, 1});
   ranks.all_join();
