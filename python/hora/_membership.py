@@ -79,7 +79,7 @@ def next_generation() -> None:
     _begin_generation(joins)
 
 
-def commit(make: Callable[[], None]) -> bool:
+def commit(make: Callable[[], None] = lambda: None) -> bool:
     """Votes for a training step, and waits until all ranks have voted. The step counts on all ranks, or on
     none: returns whether it does, and then has called `make`. If a rank was lost, this rank is in the next
     generation afterwards, as after `next_generation`, whether the step counts or not. If processes wait to

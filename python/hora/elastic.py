@@ -156,12 +156,8 @@ def vote() -> None:
     if not _job.is_initialized():
         return  # a state that is used outside a job
     former = _job.runtime().generation
-    if not commit(_nothing) or _job.runtime().generation != former:
+    if not commit() or _job.runtime().generation != former:
         raise HoraRanksChangedError("the ranks of the job have changed; the next generation has begun")
-
-
-def _nothing() -> None:
-    """Nothing is to be done when all ranks are there."""
 
 
 class Peers:

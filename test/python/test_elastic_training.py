@@ -344,7 +344,7 @@ VOTED_DOWN = """
 import hora._membership as membership, hora.torch.elastic.members as members
 votes = losses = 0
 
-def vote(make, commit=membership.commit):
+def vote(make=lambda: None, commit=membership.commit):
     global votes, losses
     votes += 1
     losses += votes in (8, 13)

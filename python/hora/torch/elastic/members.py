@@ -108,7 +108,7 @@ class Members:
                     raise
                 self.change(_membership.next_generation)
             else:
-                if self.change(lambda: _membership.commit(_nothing)):
+                if self.change(_membership.commit):
                     return result
 
     def _share_state(self) -> bool:
@@ -122,7 +122,7 @@ class Members:
                 checks.check_like(own, others)
             self._trained.adopt(layout)  # also here a first step may have made buffers that do not count
             self._give_to_all()
-            counts = _membership.commit(_nothing)
+            counts = _membership.commit()
         except TOLD:
             _membership.next_generation()
             return False
@@ -131,7 +131,3 @@ class Members:
 
     def _give_to_all(self) -> None:
         self._progress.become(self._trained.give_to_all(self._progress))
-
-
-def _nothing() -> None:
-    """Nothing is to be done when it counts."""
