@@ -23,11 +23,9 @@ constexpr std::chrono::milliseconds kLookForNames{20};
 
 ElasticHosts::ElasticHosts(const Options& options, JobHosts& hosts, JobRanks& ranks)
     : options_(options), job_hosts_(hosts), ranks_(ranks) {
-  for (const auto& share : options.shares) {
-    const auto listed = std::find_if(options.hosts.begin(), options.hosts.end(),
-                                     [&](const HostSlots& one) { return one.host == share.host; });
-    const int slots = std::max(listed->slots, static_cast<int>(share.placements.size()));
-    hosts_.push_back({share.host, slots, !options.remote_host(share.host), false});
+  for (int number = 0; number < hosts.size(); ++number) {
+    const JobHost& host = hosts.at(number);
+    hosts_.push_back({host.name, host.slots, !host.way, false});
   }
   for (const auto& slots : options.hosts) {
     if (find(slots.host) == nullptr) add(slots, !options.remote_host(slots.host));

@@ -28,7 +28,7 @@ class JobRanks;
 /// thread-safe.
 class ElasticHosts {
  public:
-  /// The hosts of the start. Refers to its arguments.
+  /// `hosts`: those with ranks; the others of the start are added. Refers to its arguments.
   ElasticHosts(const Options& options, JobHosts& hosts, JobRanks& ranks);
 
   /// The slots of the hosts at the start, by their numbers in JobHosts.

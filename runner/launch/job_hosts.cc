@@ -153,7 +153,7 @@ void JobHosts::carry_out(const GenerationOrders& orders) {
     if (JobHost* host = host_of(rank)) {
       host->ranks->kill_one(host->index_of(rank));
     } else {
-      unwanted_.insert(rank);
+      for (auto& one : hosts_) one.do_not_want(rank);
     }
   }
   for (const auto& start : orders.starts) {
@@ -161,13 +161,9 @@ void JobHosts::carry_out(const GenerationOrders& orders) {
     if (host.is_connected()) {
       start_here(host, start);
     } else {
-      host.waiting.push_back(start);  // `turn` connects it
+      host.waiting.push_back({start});  // `turn` connects it
     }
   }
-}
-
-void JobHosts::forget_waiting(int host) {
-  for (const auto& start : std::exchange(at(host).waiting, {})) unwanted_.erase(start.placement.rank);
 }
 
 void JobHosts::start_here(JobHost& host, const GenerationOrders::Start& start) {
@@ -203,10 +199,9 @@ std::vector<RankEvent> JobHosts::turn(int number, TimePoint now) {
   host.connecting = false;
   if (state == HostRanks::State::ready) {
     host.ranks->start(rendezvous_);
-    for (const auto& start : std::exchange(host.waiting, {})) {
+    for (const auto& [start, is_unwanted] : std::exchange(host.waiting, {})) {
       start_here(host, start);
-      if (unwanted_.erase(start.placement.rank) > 0)
-        host.ranks->kill_one(host.index_of(start.placement.rank));
+      if (is_unwanted) host.ranks->kill_one(host.index_of(start.placement.rank));
     }
     return events;
   }

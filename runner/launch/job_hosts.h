@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,11 +33,20 @@ struct JobHost {
   std::unique_ptr<HostRanks> ranks;  ///< null: it has had none
   bool connecting = false;           ///< in an elastic job that has begun
   bool lost = false;
-  std::vector<GenerationOrders::Start> waiting;  ///< for the connection
-  std::string trouble;                           ///< why there is none
+  /// A rank that waits for the connection.
+  struct Waiting {
+    GenerationOrders::Start start;
+    bool is_unwanted = false;  ///< it is to be killed
+  };
+  std::vector<Waiting> waiting;
+  std::string trouble;  ///< why there is none
 
   [[nodiscard]] bool is_connected() const { return ranks && !connecting && !lost; }
   [[nodiscard]] bool is_to_be_connected() const { return !waiting.empty() && !connecting && !is_connected(); }
+  /// A rank that waits is to be killed.
+  void do_not_want(int rank) {
+    for (auto& one : waiting) one.is_unwanted = one.is_unwanted || one.start.placement.rank == rank;
+  }
   /// That of a rank it does not have is the number of ranks.
   [[nodiscard]] int index_of(int rank) const {
     return static_cast<int>(std::find(numbers.begin(), numbers.end(), rank) - numbers.begin());
@@ -87,7 +95,7 @@ class JobHosts {
   void ask(const Question& question);
 
   /// The host is lost, and what waits for a connection is not started.
-  void forget_waiting(int host);
+  void forget_waiting(int host) { at(host).waiting.clear(); }
   /// Sends the messages to ranks of an elastic job, kills ranks, and starts others.
   void carry_out(const GenerationOrders& orders);
   /// The addresses of a host, once it is ready, with this port: "address:port,[address]:port".
@@ -120,7 +128,6 @@ class JobHosts {
   StandardInput* input_ = nullptr;
   RendezvousPoint rendezvous_;
   std::vector<JobHost> hosts_;
-  std::set<int> unwanted_;  // ranks that were to be killed while they waited for a connection
 };
 
 }  // namespace hora::hrun
