@@ -411,8 +411,7 @@ void choose_hosts(const Raw& raw, Options& options) {
     options.hosts = {{"localhost", std::max(raw.ranks, raw.elastic.max_ranks.value_or(0)) +
                                        raw.elastic.spares.value_or(0)}};
   }
-  int slots = 0;
-  for (const auto& host : options.hosts) slots += host.slots;
+  const int slots = total_slots(options.hosts);
   const int for_ranks = options.discovery ? slots : slots - raw.elastic.spares.value_or(0);
   const int most = std::min(for_ranks, raw.elastic.max_ranks.value_or(for_ranks));
   options.ranks = raw.ranks;

@@ -13,7 +13,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <numeric>
 
 namespace hora::hrun {
 namespace {
@@ -30,17 +29,6 @@ bool read_some(PipeSource& from, std::string& to) {
   const std::size_t count = from.ended() ? 0 : from.read(buffer);
   to.append(buffer.data(), count);
   return count > 0;
-}
-
-std::string quoted_line(const std::string& text) {
-  std::string line = text.substr(0, std::min(text.find('\n'), kMostQuoted));
-  std::replace_if(line.begin(), line.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
-  return line;
-}
-
-int slots_of(const std::vector<HostSlots>& hosts) {
-  return std::accumulate(hosts.begin(), hosts.end(), 0,
-                         [](int sum, const HostSlots& host) { return sum + host.slots; });
 }
 
 }  // namespace
@@ -112,7 +100,7 @@ DiscoveryRun Discovery::result(const Run& run) const {
   if (run.too_slow) return {{}, fmt::format("{} has not ended within {} s", name, kMostTimeOfRun.count())};
   if (run.too_long) return {{}, fmt::format("{} has printed more than {} bytes", name, kMostOutput)};
   if (run.ending->exit_code != 0) {
-    const std::string words = quoted_line(run.words);
+    const std::string words = printable(run.words.substr(0, std::min(run.words.find('\n'), kMostQuoted)));
     return {{}, fmt::format("{} {}{}{}", name, run.ending->how, words.empty() ? "" : ": ", words)};
   }
   try {
@@ -140,11 +128,11 @@ std::vector<HostSlots> discover_hosts(const DiscoveryPlan& plan, int least, std:
     const auto run = discovery.turn(Clock::now());
     std::string why = said;
     if (run) {
-      if (run->trouble.empty() && slots_of(run->hosts) >= least) return run->hosts;
+      if (run->trouble.empty() && total_slots(run->hosts) >= least) return run->hosts;
       if (first && !run->trouble.empty()) throw Error(Code::invalid_argument, run->trouble);
       first = false;
       why = run->trouble.empty() ? fmt::format("{} slots on {} hosts, and the job needs {} to begin",
-                                               slots_of(run->hosts), run->hosts.size(), least)
+                                               total_slots(run->hosts), run->hosts.size(), least)
                                  : run->trouble;
       if (why != said) say(why);
       said = why;

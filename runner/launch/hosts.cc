@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <numeric>
 #include <sstream>
 #include <string_view>
 
@@ -19,10 +20,9 @@ namespace {
 
 constexpr int kMostSlots = 1 << 16;
 
-/// The quoted text may be anything, also bytes that do things to a terminal.
-[[noreturn]] void refuse_hosts(std::string why) {
-  std::replace_if(why.begin(), why.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
-  throw Error(Code::invalid_argument, why);
+/// The quoted text may be anything.
+[[noreturn]] void refuse_hosts(const std::string& why) {
+  throw Error(Code::invalid_argument, printable(why));
 }
 
 int parse_slots(const std::string& text, const std::string& where) {
@@ -94,6 +94,16 @@ void add(std::vector<HostSlots>& hosts, HostSlots host) {
 }
 
 }  // namespace
+
+std::string printable(std::string text) {
+  std::replace_if(text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  return text;
+}
+
+int total_slots(const std::vector<HostSlots>& hosts) {
+  return std::accumulate(hosts.begin(), hosts.end(), 0,
+                         [](int sum, const HostSlots& host) { return sum + host.slots; });
+}
 
 std::vector<HostSlots> parse_hosts(const std::string& text) {
   std::vector<HostSlots> hosts;

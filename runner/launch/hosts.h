@@ -15,6 +15,11 @@ struct HostSlots {
   bool operator==(const HostSlots&) const = default;
 };
 
+/// The slots of all of them together.
+[[nodiscard]] int total_slots(const std::vector<HostSlots>& hosts);
+/// The text with '?' for bytes that do things to a terminal.
+[[nodiscard]] std::string printable(std::string text);
+
 /// "a:4,b:4"; a host without a number has one slot. A host is whatever ssh takes for one: a name, an address,
 /// an alias of its configuration, or "user@name". IPv6 addresses stand in brackets. Throws
 /// Error(invalid_argument) that says which part is wrong.

@@ -50,25 +50,19 @@ void JobRanks::expect(const RankPlacement& placement) {
 
 bool JobRanks::begin(int rank, const JobHost& host, int pid) {
   of(rank).begin(pid);
-  log_.say(fmt::format("rank {} is process {}{}", rank, pid, on_host(rank)));
+  log_.say(fmt::format("rank {} is process {}{}", rank, pid, log_.on_host_of(rank)));
   if (expected_.erase(rank) == 0) return false;
   relay_.replace(rank, host.output(rank), host.errors(rank));
   return true;
 }
 
 void JobRanks::end(int rank, const Ending& ending, Clock::duration ago, bool told) {
-  log_.say(fmt::format("rank {}{} {}", rank, on_host(rank), ending.how));
+  log_.say(fmt::format("rank {}{} {}", rank, log_.on_host_of(rank), ending.how));
   of(rank).end(ending, std::chrono::duration_cast<WallTime::duration>(ago), told);
 }
 
 RankEnd JobRanks::news_of(int rank, const Ending& ending) const {
   return {rank, ending.signal != 0, ending.how, relay_.errors(rank).last_line(kMostLastLine)};
-}
-
-/// " on b" where there is more than one host.
-std::string JobRanks::on_host(int rank) const {
-  const auto index = static_cast<std::size_t>(rank);
-  return summary_.hosts.size() == 1 ? "" : " on " + summary_.ranks[index].host;
 }
 
 }  // namespace hora::hrun

@@ -50,8 +50,6 @@ class JobRanks {
  private:
   [[nodiscard]] RankSummary& of(int rank) { return summary_.ranks[static_cast<std::size_t>(rank)]; }
 
-  [[nodiscard]] std::string on_host(int rank) const;
-
   Relay relay_;
   JobSummary summary_;
   JobLog log_;

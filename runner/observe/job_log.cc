@@ -28,12 +28,16 @@ std::string JobLog::name(int rank) const { return fmt::format("rank {} {}", rank
 
 std::string JobLog::process(int rank) const {
   const RankSummary& known = summary_.ranks[static_cast<std::size_t>(rank)];
-  const std::string host = summary_.hosts.size() == 1 ? "" : " on " + known.host;
+  const std::string host = on_host_of(rank);
   return known.pid == 0 ? fmt::format("(not started{})", host) : fmt::format("(pid {}{})", known.pid, host);
 }
 
 std::string JobLog::on(int host) const {
   return summary_.hosts.size() == 1 ? "" : " on " + summary_.hosts[static_cast<std::size_t>(host)];
+}
+
+std::string JobLog::on_host_of(int rank) const {
+  return summary_.hosts.size() == 1 ? "" : " on " + summary_.ranks[static_cast<std::size_t>(rank)].host;
 }
 
 std::string JobLog::describe_loss(int host, const Ending& why) const {

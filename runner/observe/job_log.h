@@ -35,6 +35,8 @@ class JobLog {
   [[nodiscard]] std::string process(int rank) const;
   /// " on b" where there is more than one host, else nothing. `host` is an index.
   [[nodiscard]] std::string on(int host) const;
+  /// The same of the host of a rank.
+  [[nodiscard]] std::string on_host_of(int rank) const;
   /// "host b is lost, and with it ranks 2 to 3: ...". `host` is an index.
   [[nodiscard]] std::string describe_loss(int host, const Ending& why) const;
 
