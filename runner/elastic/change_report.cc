@@ -9,8 +9,7 @@
 namespace hora::hrun {
 namespace {
 
-constexpr std::size_t kMostNamed = 8;  // events, in one line
-
+constexpr std::size_t kMostNamed = 8;    // events, in one line
 constexpr std::size_t kMostKept = 1000;  // changes
 
 double seconds_of(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
@@ -88,7 +87,7 @@ std::string LostRanks::describe() const {
   std::vector<std::string> each;
   for (const auto& loss : losses_) {
     each.push_back(fmt::format("rank {} after {:.1f} s (generation {})", loss.rank,
-                               std::chrono::duration<double>(loss.when - start_).count(), loss.generation));
+                               seconds_of(loss.when - start_), loss.generation));
   }
   const std::string list = listed(std::move(each), ", ");
   const char* were = losses_.size() == 1 ? "was" : "were";

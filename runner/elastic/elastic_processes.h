@@ -19,9 +19,8 @@ namespace hora::hrun {
 struct ElasticProcess {
   /// A process that has just been started.
   ElasticProcess(elastic::MemberId id, const RankPlacement& where, bool is_late)
-      : placement(where), info{id, where.host, where.local_rank, false}, late(is_late) {}
+      : info{id, where.host, where.local_rank, false}, late(is_late) {}
 
-  RankPlacement placement;
   elastic::MemberInfo info;
   std::uint16_t port = 0;              ///< where it listens for the next generation
   bool late = false;                   ///< it was started while the job ran

@@ -78,9 +78,9 @@ struct GenerationOrders {
     formed = formed || more.formed;
     if (!end) end = std::move(more.end);
   }
-  /// The job cannot go on. Its exit code is that of the first rank that failed.
-  void end_job(const std::string& why) {
-    end = {0, why};
+  /// The job cannot go on. `status`: see End.
+  void end_job(const std::string& why, int status = 0) {
+    end = {status, why};
     lines.push_back(fmt::format("the job cannot go on: {}", why));
   }
 };

@@ -66,7 +66,7 @@ GenerationOrders Generations::hear(int rank, const MemberMessage& message, TimeP
   if (message.port != 0) process.port = message.port;  // where it listens for the next generation
   if (message.kind == MemberMessage::Kind::join && std::exchange(process.joined, true))
     return refuse_to_join(rank);
-  if (message.kind == MemberMessage::Kind::leave && (ends_expected_ || !is_member(process))) {
+  if (message.kind == MemberMessage::Kind::leave && (ends_expected_ || !process.is_member)) {
     process.out = "";  // a process that hrun has told to end waits for no step
     return kill_at_once(rank);
   }
@@ -100,7 +100,7 @@ GenerationOrders Generations::ended(int rank, const Ending& ending, bool common,
   const bool over = leader_.phase() == Leader::Phase::over;
   const std::uint64_t generation = leader_.record().generation;
   const std::string text = fmt::format("{} {}", orders_.name(rank), process.how(ending));
-  if (!over && is_member(process)) orders_.changes().begin(cause.why, when).add(text);
+  if (!over && process.is_member) orders_.changes().begin(cause.why, when).add(text);
   GenerationOrders orders = orders_.make(leader_.die(process.info.id, now), cause, when, now);
   // Without one that had left, the others go on, or have ended.
   begin_with_those_left(cause, now, orders);

@@ -101,9 +101,6 @@ class Generations {
   [[nodiscard]] std::vector<ChangeSummary> changes() const { return orders_.changes().summary(); }
 
  private:
-  [[nodiscard]] bool is_member(const ElasticProcess& process) const {
-    return leader_.record().rank_of(process.info.id) >= 0;
-  }
   [[nodiscard]] bool is_ending() const {
     return finished_ || ends_expected_ || gave_up_ || leader_.phase() == elastic::Leader::Phase::over;
   }

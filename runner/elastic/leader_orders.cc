@@ -28,10 +28,7 @@ GenerationOrders LeaderOrders::make(const Leader::Actions& actions, const Change
         processes_.of(action.to).killed = action.why;
         orders.kills.push_back(processes_.rank_of(action.to));
         break;
-      case Kind::end_job:
-        orders.end = {kStateLost, action.why};
-        orders.lines.push_back(fmt::format("the job cannot go on: {}", action.why));
-        break;
+      case Kind::end_job: orders.end_job(action.why, kStateLost); break;
       case Kind::stop: changes_.begin(cause.why, when); break;
       case Kind::out: leave_out(action); break;
       case Kind::record:

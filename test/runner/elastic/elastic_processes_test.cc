@@ -14,7 +14,10 @@ TEST(ElasticProcesses, HaveIdentitiesOfWhichNoneIsUsedTwice) {
   processes.at(1).joined = processes.at(1).gone = true;
   EXPECT_EQ(processes.left(), 2);
   EXPECT_FALSE(processes.any_has_joined());
-  const auto next = [&](int rank) { return processes.add(RankPlacement(processes.at(rank).placement)); };
+  const auto next = [&](int rank) {
+    const elastic::MemberInfo& info = processes.at(rank).info;
+    return processes.add({.rank = rank, .size = 3, .local_rank = info.slot, .host = info.host});
+  };
   EXPECT_EQ(next(1), 4U);
   EXPECT_EQ(next(2), 5U);
   EXPECT_EQ(next(1), 6U);

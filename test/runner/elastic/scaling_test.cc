@@ -77,9 +77,9 @@ TEST(Scaling, HasTheProcessesThatItIsToHaveAfterAnyEvents) {
       EXPECT_LE(processes.staying(), std::max(0, scaling.size() + spares - left_for_good) + left_for_good);
       EXPECT_LE(processes.staying(), slots);
       for (int each = 0; each < processes.size(); ++each) {
-        const RankPlacement& placement = processes.at(each).placement;
+        const elastic::MemberInfo& info = processes.at(each).info;
         if (!processes.at(each).stays()) continue;
-        EXPECT_LT(placement.local_rank, capacities[static_cast<std::size_t>(placement.host)]);
+        EXPECT_LT(info.slot, capacities[static_cast<std::size_t>(info.host)]);
       }
       EXPECT_THAT(scaling.surplus(), IsEmpty());
       EXPECT_THAT(scaling.take(now + seconds(1)), IsEmpty());
