@@ -3,6 +3,7 @@
 
 import gzip
 import io
+import json
 import os
 import pathlib
 import shutil
@@ -261,3 +262,36 @@ def test_a_machine_that_cannot_run_hora_is_refused(described: tuple[str, str, in
 def test_a_machine_that_nobody_has_tried_is_told_so():
     assert machine.check("Linux", "x86_64", 64) == ""
     assert "this is aarch64" in machine.check("Linux", "aarch64", 64)
+
+
+@pytest.mark.skipif(shutil.which("ccache") is None, reason="needs ccache")
+def test_a_changed_comment_of_a_precompiled_header_breaks_no_build_with_ccache(tmp_path: pathlib.Path):
+    """GCC refuses `#pragma once` where a header differs from the precompiled one in any byte."""
+    preset = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"][0]["environment"]
+    environment = (
+        os.environ | preset | {"CCACHE_BASEDIR": str(tmp_path), "CCACHE_DIR": str(tmp_path / "cache")}
+    )
+    header = tmp_path / "thing.h"
+    (tmp_path / "all.h.cc").write_text('#include "thing.h"\n')
+    text = "#pragma once\n// {}\nstruct Thing {{}};\n"
+
+    def build(comment: str) -> None:
+        header.write_text(text.format(comment))
+        (tmp_path / "use.cc").write_text(f'#include "thing.h"\nint {comment}(Thing) {{ return 0; }}\n')
+        (tmp_path / "all.h.gch").unlink(missing_ok=True)
+        for words in (
+            ["-x", "c++-header", "-o", "all.h.gch", "-c", "all.h.cc"],
+            ["-include", "all.h", "-c", "use.cc"],
+        ):
+            compiled = subprocess.run(
+                ["ccache", "c++", *words],
+                cwd=tmp_path,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert compiled.returncode == 0, f"with the comment {comment!r}: {compiled.stderr}"
+
+    build("one")
+    build("two")

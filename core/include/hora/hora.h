@@ -334,7 +334,7 @@ class Runtime {
   void set_takes_in(bool takes_in);
   /// Asks to leave an elastic job between two steps, as a process should that is to end soon. The ranks hear
   /// of it by `change_is_due`. Then `next_generation` throws Error(aborted) on this one. Nothing in a job
-  /// that is not elastic. Any thread, and a signal handler, too.
+  /// that is not elastic. Any thread, also a signal handler.
   void ask_to_leave();
   /// Whether this process is in no generation any more because it was to leave: it has asked for that, or
   /// `hrun resize` or `hrun drain` has.
