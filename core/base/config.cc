@@ -27,10 +27,10 @@ namespace {
 
 /// The variables beside those of `knobs`.
 constexpr std::array kOtherVariables{
-    "HORA_RANK",       "HORA_SIZE",        "HORA_LOCAL_RANK",  "HORA_LOCAL_SIZE",
-    "HORA_CROSS_RANK", "HORA_CROSS_SIZE",  "HORA_COORDINATOR", "HORA_COORDINATOR_FD",
-    "HORA_NEWS_FD",    "HORA_QUESTION_FD", "HORA_MEMBER_FD",   "HORA_MEMBER_ID",
-    "HORA_SECRET_FD",  "HORA_SECRET_FILE", "HORA_FULL_TRACES", "HORA_JOINS_LATE",
+    "HORA_RANK",       "HORA_SIZE",        "HORA_LOCAL_RANK",     "HORA_LOCAL_SIZE",  "HORA_CROSS_RANK",
+    "HORA_CROSS_SIZE", "HORA_COORDINATOR", "HORA_COORDINATOR_FD", "HORA_NEWS_FD",     "HORA_QUESTION_FD",
+    "HORA_MEMBER_FD",  "HORA_MEMBER_ID",   "HORA_SECRET_FD",      "HORA_SECRET_FILE", "HORA_FULL_TRACES",
+    "HORA_JOINS_LATE", "HORA_LIFE_FD",
     "HORA_TERMINAL",   // from hrun to programs
     "HORA_STDERR",     // likewise
     "HORA_HRUN",       // for hora.run in Python
@@ -252,6 +252,7 @@ void read_assignment(Config& config) {
   if (const auto fd = whole("HORA_NEWS_FD", 0, 1 << 20)) config.news_fd = static_cast<int>(*fd);
   if (const auto fd = whole("HORA_QUESTION_FD", 0, 1 << 20)) config.question_fd = static_cast<int>(*fd);
   if (const auto fd = whole("HORA_MEMBER_FD", 0, 1 << 20)) config.member_fd = static_cast<int>(*fd);
+  if (const auto fd = whole("HORA_LIFE_FD", 0, 1 << 20)) config.life_fd = static_cast<int>(*fd);
   if (const auto id = whole("HORA_MEMBER_ID", 1, std::numeric_limits<std::int64_t>::max()))
     config.member_id = static_cast<std::uint64_t>(*id);
   if (const auto late = whole("HORA_JOINS_LATE", 0, 1)) config.joins_late = *late == 1;

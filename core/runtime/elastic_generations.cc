@@ -9,6 +9,7 @@
 #include "core/join/job_id.h"
 #include "core/join/listener.h"
 #include "core/join/network.h"
+#include "core/launcher/life_mutex.h"
 #include "core/launcher/member_line.h"
 #include "core/runtime/generation_slot.h"
 
@@ -103,6 +104,7 @@ class ElasticGenerations final : public Generations {
   [[nodiscard]] bool has_more() const override { return slot_.has_more(); }
   [[nodiscard]] bool change_is_due() const override { return slot_.change_is_due(); }
   void ask_to_leave() override { slot_.ask_to_leave(); }
+  void use_gpu() override { slot_.use_gpu(); }
   [[nodiscard]] bool has_left() const override { return slot_.has_left(); }
   void session_ended() override { slot_.set_session_ended(); }
 
@@ -123,12 +125,15 @@ class ElasticGenerations final : public Generations {
 
   void run() {
     try {
+      std::optional<LifeMutex> life;  // hrun waits for it from the first message on
+      if (settings_.life_fd) life.emplace(*settings_.life_fd).hold();
       if (settings_.joins_late) {
         form_alone();
       } else {
         send({.kind = MemberMessage::Kind::join});
       }
       while (!look_at_user()) {
+        if (slot_.uses_gpu()) life.reset();
         if (const auto outcome = slot_.take_outcome()) formation_ended(*outcome);
         while (const auto message = line_.receive()) hear(*message);
         beat();

@@ -111,6 +111,10 @@ void GenerationSlot::ask_to_leave() {
   event_.ring();
 }
 
+void GenerationSlot::use_gpu() {
+  if (!uses_gpu_.exchange(true)) event_.ring();
+}
+
 bool GenerationSlot::has_left() const {
   const std::lock_guard lock(mutex_);
   return left_;

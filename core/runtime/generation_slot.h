@@ -47,6 +47,8 @@ class GenerationSlot {
   /// There are no more generations for this process. The first reason counts. `left`: as somebody has asked
   /// for.
   void end(const Status& why, bool left = false);
+  /// Whether the user's thread uses a GPU.
+  [[nodiscard]] bool uses_gpu() const { return uses_gpu_; }
   /// Whether the user's thread asks to leave; true once.
   [[nodiscard]] bool take_wish_to_leave();
   /// Whether the user's thread has said so of this generation: see Generations::session_ended.
@@ -61,6 +63,7 @@ class GenerationSlot {
   [[nodiscard]] bool has_more() const;
   [[nodiscard]] bool change_is_due() const;
   void ask_to_leave();
+  void use_gpu();
   [[nodiscard]] bool has_left() const;
   void set_session_ended();
   void set_finish(bool well);
@@ -78,7 +81,8 @@ class GenerationSlot {
   std::optional<std::uint64_t> session_ended_;  // the number of the generation whose session has ended
   std::optional<Status> over_;                  // there are no more generations
   std::atomic<bool> wants_to_leave_{
-      false};          // the member thread has not heard of it; a signal handler may set it
+      false};  // the member thread has not heard of it; a signal handler may set it
+  std::atomic<bool> uses_gpu_{false};
   bool left_ = false;  // `over_`, as this process was to leave
   Finish finish_ = Finish::no;
 };

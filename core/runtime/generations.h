@@ -50,6 +50,9 @@ class Generations {
   [[nodiscard]] virtual bool change_is_due() const = 0;
   /// Asks to leave the job between two steps: `change_is_due` tells when, and the next `await_next` throws.
   virtual void ask_to_leave() = 0;
+  /// Says that this process uses a GPU, whose kernels may run on while the process ends: so hrun is to wait
+  /// until it has ended.
+  virtual void use_gpu() {}
   /// Whether this process has left the job in order, as it or somebody else has asked for.
   [[nodiscard]] virtual bool has_left() const = 0;
   /// The session of the generation that was taken last has ended on this rank, as it has on the others or is

@@ -66,7 +66,7 @@ void Job::begin(Generation generation) {
   lasting_->steps.voted = lasting_->steps.committed = generation.committed;
   lasting_->steps.has_state = generation.has_state;
   state_root_ = generation.state_root;
-  change_is_due_ = false;
+  change_is_due_ = generation_has_ended_ = false;
   session_.reset();  // its loop gives up what the next one's takes
   session_ = std::make_unique<Session>(std::move(generation.world), generation.config, *lasting_,
                                        generations_->has_more());
@@ -74,6 +74,7 @@ void Job::begin(Generation generation) {
 
 elastic::Report Job::end_generation(const Status& why) {
   const auto ending = session();
+  generation_has_ended_ = true;
   ending->end(why);
   ending->stop();
   const Steps& steps = lasting_->steps;
@@ -88,6 +89,7 @@ elastic::Report Job::end_generation(const Status& why) {
 bool Job::commit() {
   Steps& steps = lasting_->steps;
   const std::uint64_t step = steps.committed + 1;
+  if (lasting_->gpu.opened()) generations_->use_gpu();
   steps.has_state = true;
   steps.voted = step;
   std::int32_t change = generations_->change_is_due() ? 1 : 0;  // of rank 0; then that of all

@@ -77,6 +77,8 @@ class Job {
   /// As Runtime's.
   [[nodiscard]] bool change_is_due() const { return change_is_due_; }
   /// As Runtime's.
+  [[nodiscard]] bool generation_has_ended() const { return generation_has_ended_; }
+  /// As Runtime's.
   void set_takes_in(bool takes_in) { lasting_->steps.takes_in = takes_in; }
   /// As Runtime's.
   bool commit();
@@ -113,6 +115,7 @@ class Job {
   std::unique_ptr<Session> session_;  // under the session mutex
   std::atomic<int> state_root_{-1};
   std::atomic<bool> change_is_due_{false};
+  std::atomic<bool> generation_has_ended_{false};
 
   std::optional<Observers> observers_;
 };

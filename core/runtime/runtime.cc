@@ -147,6 +147,7 @@ std::uint64_t Runtime::generation() const { return job_->session()->membership()
 int Runtime::state_root() const { return job_->state_root(); }
 void Runtime::ask_to_leave() { job_->ask_to_leave(); }
 bool Runtime::has_left() const { return job_->has_left(); }
+bool Runtime::generation_has_ended() const { return job_->generation_has_ended(); }
 bool Runtime::change_is_due() const { return job_->change_is_due(); }
 void Runtime::set_takes_in(bool takes_in) { job_->set_takes_in(takes_in); }
 bool Runtime::commit() { return job_->commit(); }

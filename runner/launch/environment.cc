@@ -17,11 +17,11 @@
 namespace hora::hrun {
 namespace {
 
-constexpr std::array<const char*, 16> kOwned{
-    "HORA_RANK",       "HORA_SIZE",       "HORA_LOCAL_RANK",  "HORA_LOCAL_SIZE",
-    "HORA_CROSS_RANK", "HORA_CROSS_SIZE", "HORA_COORDINATOR", "HORA_COORDINATOR_FD",
-    "HORA_SECRET_FD",  "HORA_NEWS_FD",    "HORA_QUESTION_FD", "HORA_MEMBER_FD",
-    "HORA_MEMBER_ID",  "HORA_JOINS_LATE", "HORA_TERMINAL",    "HORA_STDERR"};
+constexpr std::array<const char*, 17> kOwned{
+    "HORA_RANK",        "HORA_SIZE",        "HORA_LOCAL_RANK",     "HORA_LOCAL_SIZE", "HORA_CROSS_RANK",
+    "HORA_CROSS_SIZE",  "HORA_COORDINATOR", "HORA_COORDINATOR_FD", "HORA_SECRET_FD",  "HORA_NEWS_FD",
+    "HORA_QUESTION_FD", "HORA_MEMBER_FD",   "HORA_MEMBER_ID",      "HORA_LIFE_FD",    "HORA_JOINS_LATE",
+    "HORA_TERMINAL",    "HORA_STDERR"};
 
 constexpr std::array<const char*, 6> kHorovods{"HOROVOD_RANK",       "HOROVOD_SIZE",
                                                "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
@@ -96,6 +96,7 @@ void speak_horovod(std::vector<std::string>& settings, const std::string& folder
                                   placement.local_size, placement.cross_rank, placement.cross_size};
   for (std::size_t i = 0; i < kHorovods.size(); ++i)
     settings.push_back(fmt::format("{}={}", kHorovods.at(i), values.at(i)));
+  if (facts.member_fd >= 0) settings.emplace_back("HOROVOD_ELASTIC=1");
 }
 
 }  // namespace
@@ -110,7 +111,9 @@ bool is_given_to_ranks(const std::string& name) {
   return is_one_of(kOwned, name) || is_one_of(kTorchrun, name);
 }
 
-bool is_given_for_horovod(const std::string& name) { return is_one_of(kHorovods, name); }
+bool is_given_for_horovod(const std::string& name) {
+  return is_one_of(kHorovods, name) || name == "HOROVOD_ELASTIC";
+}
 
 std::string find_program(const std::string& name) {
   const auto check = [](const std::string& path) {
@@ -218,6 +221,7 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& job,
   if (facts.member_fd >= 0) {
     result.push_back(fmt::format("HORA_MEMBER_FD={}", facts.member_fd));
     result.push_back(fmt::format("HORA_MEMBER_ID={}", facts.member));
+    result.push_back(fmt::format("HORA_LIFE_FD={}", facts.life_fd));
     if (facts.late) result.emplace_back("HORA_JOINS_LATE=1");
   }
   if (facts.terminal) result.emplace_back("HORA_TERMINAL=1");

@@ -26,6 +26,7 @@ struct RankFacts {
   int news_fd = -1;                          ///< HORA_NEWS_FD: see core/launcher/news.h; -1: none
   int question_fd = -1;                      ///< HORA_QUESTION_FD: see core/launcher/question.h
   int member_fd = -1;                        ///< HORA_MEMBER_FD of an elastic job: see MemberLine; else -1
+  int life_fd = -1;                          ///< HORA_LIFE_FD of an elastic job: see LifeMutex
   elastic::MemberId member = 0;              ///< HORA_MEMBER_ID of an elastic job
   bool late = false;                         ///< HORA_JOINS_LATE of an elastic job: it runs already
   std::string master_address = "127.0.0.1";  ///< for torch.distributed, where the user set none

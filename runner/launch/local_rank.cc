@@ -122,6 +122,11 @@ LocalRank::LocalRank(const RankStart& start, Guard& guard, RankInputs& inputs) :
   facts.question_fd = questions.go_into(plan);
   (host.elastic ? facts.member_fd : facts.news_fd) = line.go_into(plan);
   facts.member = start.member;
+  if (host.elastic) {
+    life_ = std::make_shared<LifeMutex>();
+    facts.life_fd = life_->file();
+    plan.inherited.push_back(facts.life_fd);
+  }
   facts.late = start.late;
   if (start.binding != nullptr) {
     plan.cpus = start.binding->cpus;
@@ -199,12 +204,16 @@ void LocalRank::kill() {
   if (!running_) release();
 }
 
-std::string LocalRank::reaped() {
-  running_ = false;
+std::string LocalRank::end() {
+  ending_ = true;
   std::string trouble = member_.trouble();
   member_.close();
-  if (killed_) release();
   return trouble;
+}
+
+void LocalRank::reaped() {
+  running_ = false;
+  if (killed_) release();
 }
 
 void LocalRank::look_if_left() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/elastic/message.h"
+#include "core/launcher/life_mutex.h"
 #include "core/launcher/question.h"
 #include "runner/launch/binding.h"
 #include "runner/launch/guard.h"
@@ -16,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 struct pollfd;
@@ -79,9 +81,16 @@ class LocalRank {
   void signal(int number) const;
   /// Ends the group by SIGKILL.
   void kill();
-  /// The process has been reaped, and all that it sent was taken. Returns why hrun has ended it, if it has
-  /// broken the rules of MemberLine.
-  [[nodiscard]] std::string reaped();
+  /// Of an elastic job, when it has sent a message: the mutex that it holds as long as it lives. Null
+  /// afterwards.
+  [[nodiscard]] std::shared_ptr<LifeMutex> take_life() { return std::exchange(life_, nullptr); }
+  /// The process ends, and all that it sent was taken. Returns why hrun has ended it, if it has broken the
+  /// rules of MemberLine.
+  [[nodiscard]] std::string end();
+  /// Whether `end` was called.
+  [[nodiscard]] bool is_ending() const { return ending_; }
+  /// The process has been reaped, after `end`.
+  void reaped();
   /// Looks whether the group of a process that was reaped is empty.
   void look_if_left();
 
@@ -98,13 +107,16 @@ class LocalRank {
   Guard& guard_;
   int pid_ = 0;
   bool running_ = true;
+  bool ending_ = false;
   bool left_ = true;
   bool killed_ = false;  // its whole group
   std::shared_ptr<OutputSource> output_;
   std::shared_ptr<OutputSource> errors_;
   Descriptor news_;  // on which the rank hears of the ends of others
   Questioning questions_;
-  MemberLine member_;  // of a rank of an elastic job
+  // Of a rank of an elastic job:
+  MemberLine member_;
+  std::shared_ptr<LifeMutex> life_;
 };
 
 }  // namespace hora::hrun

@@ -3,6 +3,7 @@
 
 #include "core/join/network.h"
 #include "runner/launch/binding.h"
+#include "runner/launch/early_ends.h"
 #include "runner/launch/guard.h"
 #include "runner/launch/local_rank.h"
 #include "runner/launch/reserved_listener.h"
@@ -60,8 +61,9 @@ class LocalRanks final : public HostRanks {
 
   [[nodiscard]] State state() const override {
     if (!started_) return State::ready;
-    const bool any =
-        std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank && rank->left(); });
+    const auto left = [](const auto& rank) { return rank && rank->left(); };
+    const bool any = std::any_of(ranks_.newest.begin(), ranks_.newest.end(), left) ||
+                     std::any_of(ranks_.replaced.begin(), ranks_.replaced.end(), left);
     return any ? State::running : State::over;
   }
   [[nodiscard]] const std::string& trouble() const override {
@@ -77,17 +79,20 @@ class LocalRanks final : public HostRanks {
       const RankPlacement& placement = plan_.placements[static_cast<std::size_t>(index)];
       RankStart start = start_of(index, placement, first_member(placement.rank));
       if (placement.rank == 0) start.listener = front_->listener->fd();
-      ranks_.push_back(make_rank(index, start));
+      ranks_.newest.push_back(make_rank(index, start));
     }
     if (front_) front_->listener.reset();
   }
 
   void start_one(int index, const RankPlacement& placement, elastic::MemberId member) override {
-    if (index == static_cast<int>(ranks_.size())) ranks_.emplace_back();
+    if (index == static_cast<int>(ranks_.newest.size())) ranks_.newest.emplace_back();
     RankStart start = start_of(index, placement, member);
     start.late = true;
     try {
-      ranks_.at(static_cast<std::size_t>(index)) = make_rank(index, start);
+      auto& rank = ranks_.newest.at(static_cast<std::size_t>(index));
+      auto next = make_rank(index, start);
+      if (rank && rank->running()) ranks_.replaced.push_back(std::move(rank));
+      rank = std::move(next);
     } catch (const Error& error) {
       events_.push_back({.kind = RankEvent::Kind::ended,
                          .index = index,
@@ -106,7 +111,7 @@ class LocalRanks final : public HostRanks {
 
   void part() override {}  // they are children of this process
   void kill() override {
-    killed_ = true;
+    told_ = Told::killed;
     each([](LocalRank& rank) { rank.kill(); });
   }
 
@@ -129,8 +134,9 @@ class LocalRanks final : public HostRanks {
 
   void watch(std::vector<pollfd>& events) const override {
     events.push_back({replies_.fd(), POLLIN, 0});
+    if (plan_.elastic) events.push_back(early_ends_.event());
     inputs_.watch(events);
-    for (const auto& rank : ranks_) {
+    for (const auto& rank : ranks_.newest) {
       if (rank) rank->watch(events);
     }
   }
@@ -141,11 +147,12 @@ class LocalRanks final : public HostRanks {
   void child_changed(int pid, int wait_status, TimePoint now) override {
     // Also of one that is no rank: processes that ranks have left behind become children of this one.
     if (WIFEXITED(wait_status) || WIFSIGNALED(wait_status)) look_for_empty_groups_ = true;
-    const auto found = std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& rank) {
-      return rank && rank->running() && rank->pid() == pid;
+    std::erase_if(ranks_.replaced, [&](const auto& rank) {
+      if (rank->pid() == pid) rank->reaped();
+      return !rank->running();
     });
-    if (found == ranks_.end()) return;
-    const int index = static_cast<int>(found - ranks_.begin());
+    const int index = index_of(pid);
+    if (index < 0) return;
     if (WIFSTOPPED(wait_status)) {
       events_.push_back({.kind = RankEvent::Kind::stopped,
                          .index = index,
@@ -154,15 +161,17 @@ class LocalRanks final : public HostRanks {
     } else if (WIFCONTINUED(wait_status)) {
       events_.push_back({.kind = RankEvent::Kind::resumed, .index = index, .when = now});
     } else {
-      ended(index, describe_ending(wait_status), now);
+      end(index, wait_status, now);
+      at(index).reaped();
     }
   }
 
-  std::vector<RankEvent> turn(TimePoint /*now*/) override {
+  std::vector<RankEvent> turn(TimePoint now) override {
     if (std::exchange(look_for_empty_groups_, false)) {
       each([](LocalRank& rank) { rank.look_if_left(); });
     }
     take_what_was_sent();
+    if (plan_.elastic) take_early_ends(now);
     each([](LocalRank& rank) { rank.flush(); });
     inputs_.move();
     return std::exchange(events_, {});
@@ -179,13 +188,21 @@ class LocalRanks final : public HostRanks {
 
  private:
   /// Null: its process could not be started.
-  LocalRank* find(int index) { return ranks_.at(static_cast<std::size_t>(index)).get(); }
+  LocalRank* find(int index) { return ranks_.newest.at(static_cast<std::size_t>(index)).get(); }
   LocalRank& at(int index) { return *find(index); }
   template <typename Function>
   void each(const Function& function) {
-    for (const auto& rank : ranks_) {
+    for (const auto& rank : ranks_.newest) {
       if (rank) function(*rank);
     }
+  }
+
+  /// The index of the rank of a process that has not been reaped; -1: there is none.
+  [[nodiscard]] int index_of(int pid) const {
+    const auto found = std::find_if(ranks_.newest.begin(), ranks_.newest.end(), [&](const auto& rank) {
+      return rank && rank->running() && rank->pid() == pid;
+    });
+    return found == ranks_.newest.end() ? -1 : static_cast<int>(found - ranks_.newest.begin());
   }
 
   // --- starting ---
@@ -210,8 +227,9 @@ class LocalRanks final : public HostRanks {
   // --- hearing ---
 
   void take_what_was_sent() {
-    if (ranks_.empty()) return;
-    std::vector<epoll_event> ready(2 * ranks_.size());  // of each line one message: others get their turn
+    if (ranks_.newest.empty()) return;
+    std::vector<epoll_event> ready(2 *
+                                   ranks_.newest.size());  // of each line one message: others get their turn
     const int count = ::epoll_wait(replies_.fd(), ready.data(), static_cast<int>(ready.size()), 0);
     for (int i = 0; i < count; ++i) {
       const int number = static_cast<int>(ready[static_cast<std::size_t>(i)].data.u32);
@@ -231,30 +249,42 @@ class LocalRanks final : public HostRanks {
     return true;
   }
   bool take_message(int index) {
-    auto message = at(index).take_message(space_);
+    LocalRank& rank = at(index);
+    auto message = rank.take_message(space_);
     if (!message) return false;
+    if (auto life = rank.take_life()) early_ends_.follow(rank.pid(), std::move(life));
     events_.push_back({.kind = RankEvent::Kind::told, .index = index, .message = *std::move(message)});
     return true;
   }
 
   // --- ending ---
 
-  void ended(int index, Ending ending, TimePoint now) {
+  void take_early_ends(TimePoint now) {
+    for (const auto& early : early_ends_.take()) {
+      const int index = index_of(early.process);
+      if (index >= 0) end(index, early.wait_status, now);
+    }
+  }
+
+  /// Of a process that ends or has ended, when that is known first.
+  void end(int index, int wait_status, TimePoint now) {
+    if (at(index).is_ending()) return;
+    Ending ending = describe_ending(wait_status);
     while (take_reply(index)) {  // what it said before
     }
     for (int i = 0; i < kMostHeld && take_message(index); ++i) {
     }
-    const std::string trouble = at(index).reaped();
+    const std::string trouble = at(index).end();
     if (!trouble.empty()) ending.how = "was ended by hrun: " + trouble;
     // Processes that were told to end have time for it, also without a leader. Else they are what an ended
     // rank left behind.
-    if (!told_to_end_ || killed_) at(index).kill();
+    if (told_ != Told::to_end) at(index).kill();
     events_.push_back(
         {.kind = RankEvent::Kind::ended, .index = index, .ending = std::move(ending), .when = now});
   }
 
   void tell_to_end(int signal) {
-    told_to_end_ = true;
+    told_ = std::max(told_, Told::to_end);
     signal_all(signal);
     signal_all(SIGCONT);  // one that is stopped would not hear that
   }
@@ -271,12 +301,15 @@ class LocalRanks final : public HostRanks {
   std::optional<Front> front_;
   Ready ready_;
   RendezvousPoint rendezvous_;
-  std::vector<std::unique_ptr<LocalRank>> ranks_;  // null: its process could not be started
+  struct {
+    std::vector<std::unique_ptr<LocalRank>> newest;    // by index; null: it could not be started
+    std::vector<std::unique_ptr<LocalRank>> replaced;  // that are not reaped yet
+  } ranks_;
+  EarlyEnds early_ends_;  // of an elastic job
   RankInputs inputs_;
   std::vector<RankEvent> events_;
   bool started_ = false;
-  bool told_to_end_ = false;
-  bool killed_ = false;
+  enum class Told { nothing, to_end, killed } told_ = Told::nothing;
   bool look_for_empty_groups_ = false;
 };
 

@@ -47,6 +47,8 @@ struct Config {
   /// HORA_MEMBER_FD: of a job whose ranks may change, a socket on which hrun and this process tell each other
   /// who is a member (core/elastic); none: the ranks of the job never change.
   std::optional<int> member_fd;
+  /// HORA_LIFE_FD: of such a job, memory by which hrun hears early that this process ends.
+  std::optional<int> life_fd;
   std::uint64_t member_id = 0;  ///< HORA_MEMBER_ID: of this process, by which hrun knows it there
   /// HORA_JOINS_LATE: the job runs already, and this process joins it by Runtime::next_generation.
   bool joins_late = false;

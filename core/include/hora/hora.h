@@ -313,6 +313,9 @@ class Runtime {
   /// their local and cross values are those in this generation. A process that hrun has started while the job
   /// runs is alone in a generation 0, and joins the others by `next_generation`.
   [[nodiscard]] std::uint64_t generation() const;
+  /// Whether the present generation has ended, because its ranks change: its operations fail, and the step
+  /// under way is made again. So a rank need not compute the rest of it. Any thread; takes nanoseconds.
+  [[nodiscard]] bool generation_has_ended() const;
   /// The first rank that has the state of the training, if there are ranks in this generation that do not
   /// have it: they are to get it from there. -1: all ranks have it. A rank has it once it has called
   /// `commit`.

@@ -75,6 +75,7 @@ TEST(Config, ReadsEveryKnob) {
                                  {"HORA_NEWS_FD", "9"},
                                  {"HORA_QUESTION_FD", "10"},
                                  {"HORA_MEMBER_FD", "11"},
+                                 {"HORA_LIFE_FD", "12"},
                                  {"HORA_MEMBER_ID", "4"},
                                  {"HORA_JOINS_LATE", "1"}});
   const Config config = Config::from_environment();
@@ -105,6 +106,7 @@ TEST(Config, ReadsEveryKnob) {
   EXPECT_EQ(config.dump_signal, SIGUSR2);
   EXPECT_EQ(config.news_fd, 9);
   EXPECT_EQ(config.question_fd, 10);
+  EXPECT_EQ(config.life_fd, 12);
 }
 
 TEST(Config, NamesTheVariableTheValueAndWhatIsAccepted) {

@@ -2,6 +2,7 @@
 // Ranks that are threads. test/core/runtime/elastic_processes_test.cc has processes that are killed.
 #include "core/runtime/elastic_generations.h"
 
+#include "core/launcher/life_mutex.h"
 #include "test/support/elastic_launcher.h"
 #include "test/support/elastic_process.h"
 #include "test/support/threads.h"
@@ -44,6 +45,23 @@ TEST(ElasticGenerations, GoOnWithoutAnyRankThatDiesOnTheSameMemory) {
     EXPECT_EQ(launcher.record().generation, 2U);
     EXPECT_EQ(launcher.record().committed, 5U);
   }
+}
+
+TEST(ElasticGenerations, LetHrunWaitForTheEndOfAProcessThatUsesAGpu) {
+  ElasticLauncher launcher(policy_for(1));
+  LifeMutex life;
+  Config settings = launcher.settings(0);
+  settings.life_fd = life.file();
+  const auto generations = make_elastic_generations(
+      settings, [](const Membership&, Config&, TimePoint, const std::shared_ptr<HostMemory>&) -> World {
+        throw Error(Code::unavailable, "nobody connects here");
+      });
+  generations->on_stop([](const Status&) { return elastic::Report{}; });
+  while (launcher.record().generation == 0)
+    std::this_thread::yield();  // it holds the mutex when it asks to join
+  generations->use_gpu();
+  EXPECT_EQ(life.await_end(), 0) << "the process does not hold it any more";
+  generations->finish(false);
 }
 
 TEST(ElasticGenerations, CountAStepForWhichAllThatLiveHaveVoted) {

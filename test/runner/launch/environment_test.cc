@@ -36,9 +36,11 @@ TEST(RankEnvironment, TellsARankOfAnElasticJobWhichMemberItIs) {
   facts.placement = {1, 3, 1, 3, 0, 1, 0};
   facts.member_fd = 9;
   facts.member = 7;
+  facts.life_fd = 6;
   const auto settings = rank_environment({}, "", facts);
   EXPECT_THAT(settings, Contains("HORA_MEMBER_FD=9"));
   EXPECT_THAT(settings, Contains("HORA_MEMBER_ID=7"));
+  EXPECT_THAT(settings, Contains("HORA_LIFE_FD=6"));
   EXPECT_THAT(settings, Each(Not(StartsWith("HORA_NEWS_FD="))));
   facts.member_fd = -1;
   EXPECT_THAT(rank_environment({}, "", facts), Each(Not(StartsWith("HORA_MEMBER_"))));
@@ -110,6 +112,9 @@ TEST(RankEnvironment, SpeaksHorovodWhereThatIsWanted) {
     EXPECT_THAT(settings, Contains(expected));
   }
   EXPECT_THAT(settings, Not(Contains("HOROVOD_RANK=9")));
+  EXPECT_THAT(settings, Not(Contains("HOROVOD_ELASTIC=1")));
+  facts.member_fd = 9;
+  EXPECT_THAT(rank_environment(inherited, "/hora/_horovod", facts), Contains("HOROVOD_ELASTIC=1"));
   EXPECT_THAT(settings, Not(Contains("PYTHONPATH=/mine")));
   EXPECT_THAT(rank_environment({}, "/hora/_horovod", facts), Contains("PYTHONPATH=/hora/_horovod"));
 }

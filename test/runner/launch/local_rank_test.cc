@@ -51,7 +51,8 @@ TEST(LocalRank, KnowsWhetherTheJobRunsAlreadyAndThenHasNoInput) {
       }
       EXPECT_TRUE(rank.left());
       EXPECT_EQ(::waitpid(rank.pid(), nullptr, 0), rank.pid());
-      EXPECT_EQ(rank.reaped(), "");
+      EXPECT_EQ(rank.end(), "");
+      rank.reaped();
       rank.look_if_left();
       EXPECT_FALSE(rank.left());
     }));
