@@ -92,7 +92,13 @@ void Units::learn(const std::vector<int>& kinds, bool lasting) {
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     if (kinds[i] == kUnknown) continue;
     const int parameter = question_.asked[i];
-    learn_one(parameter, kinds[i], lasting);
+    if (lasting) {
+      become_member(parameter, kinds[i]);
+      unit_of(at(parameter)).sent = true;  // by the list in `learned`
+    } else {
+      at(parameter).kind = kinds[i];
+      question_.passing.push_back(parameter);
+    }
     std::size_t list = question_.learned.size();
     if (travels_dense(kinds[i])) list = of_unit.emplace(at(parameter).unit, list).first->second;
     if (list == question_.learned.size()) question_.learned.emplace_back();
@@ -101,18 +107,13 @@ void Units::learn(const std::vector<int>& kinds, bool lasting) {
   learn_nothing();
 }
 
-void Units::learn_one(int parameter, int kind, bool lasting) {
+void Units::become_member(int parameter, int kind) {
   at(parameter).kind = kind;
-  if (!lasting) {
-    question_.passing.push_back(parameter);
-    return;
-  }
   if (!travels_dense(kind)) {
     if (at(parameter).own_unit == kNone) at(parameter).own_unit = add_unit();
     at(parameter).unit = at(parameter).own_unit;
   }
   join(parameter);
-  unit_of(at(parameter)).sent = true;  // by the list in `learned`
 }
 
 void Units::learn_nothing() {
@@ -129,6 +130,18 @@ void Units::forget_kinds() {
     each.kind = each.given_kind;
     each.member = each.ready = false;
     if (each.kind != kUnknown) join(static_cast<int>(i));
+  }
+}
+
+std::vector<int> Units::lasting_kinds() const {
+  std::vector<int> kinds;
+  for (const Parameter& each : parameters_) kinds.push_back(each.member ? each.kind : kUnknown);
+  return kinds;
+}
+
+void Units::recall(const std::vector<int>& kinds) {
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    if (kinds[i] != kUnknown && !parameters_[i].member) become_member(static_cast<int>(i), kinds[i]);
   }
 }
 

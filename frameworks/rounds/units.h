@@ -74,6 +74,10 @@ class Units {
   void learn_nothing();
   /// Forgets the kinds that the ranks have exchanged, and what the round has submitted.
   void forget_kinds();
+  /// The kind of each parameter, as all ranks know it. kUnknown: not all do.
+  [[nodiscard]] std::vector<int> lasting_kinds() const;
+  /// After `forget_kinds`: takes the `lasting_kinds` that all ranks have. There are as many as parameters.
+  void recall(const std::vector<int>& kinds);
 
  private:
   static constexpr int kNone = -1;
@@ -108,7 +112,7 @@ class Units {
     return units_[static_cast<std::size_t>(parameter.unit)];
   }
   void join(int parameter);
-  void learn_one(int parameter, int kind, bool lasting);
+  void become_member(int parameter, int kind);
   void clear_ready(Unit& unit);
 
   bool sparse_as_dense_;

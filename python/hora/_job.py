@@ -149,6 +149,7 @@ _of_parent: list[
 ] = []  # what was under way when this process was forked: never ends here, nor is it let go
 _numbers: dict[tuple[str, int], int] = {}
 _lasting: weakref.WeakSet[Lasting] = weakref.WeakSet()
+_agreements: weakref.WeakSet[Agreement] = weakref.WeakSet()
 _objects: dict[
     tuple[str, int], int
 ] = {}  # that communicate, by kind and process set: how many there have been
@@ -199,9 +200,47 @@ class Lasting(Protocol):
         """The job goes on with other ranks: what was under way has ended, and nothing is agreed on."""
 
 
+class Agreement(Protocol):
+    """Numbers that all ranks have agreed on. The next generation keeps them if all its ranks know them."""
+
+    label: str  # the same on all ranks
+
+    def agreed(self) -> list[int]:
+        """The numbers; none if the ranks have not agreed on any."""
+
+    def can_recall(self, agreed: list[int]) -> bool:
+        """Whether these numbers of another rank can be those of this object."""
+
+    def recall(self, agreed: list[int]) -> None:
+        """After `begin_generation`: all ranks agree on these numbers."""
+
+
 def tell_of_generations(lasting: Lasting) -> None:
     """Calls its `begin_generation` each time, as long as it lives."""
     _lasting.add(lasting)
+
+
+def keep_agreement(agreement: Agreement) -> None:
+    """Takes it from one generation to the next, as long as the object lives."""
+    _agreements.add(agreement)
+
+
+def agreements() -> dict[str, list[int]]:
+    """The agreements of the ranks, by the label of the object."""
+    return {each.label: numbers for each in list(_agreements) if (numbers := each.agreed())}
+
+
+def can_recall(agreed: dict[str, list[int]]) -> bool:
+    """Whether this process has the objects of these agreements."""
+    own = {each.label: each for each in list(_agreements)}
+    return all(label in own and own[label].can_recall(numbers) for label, numbers in agreed.items())
+
+
+def recall(agreed: dict[str, list[int]]) -> None:
+    """After `begin_generation`: all ranks have these agreements."""
+    for each in list(_agreements):
+        if each.label in agreed:
+            each.recall(agreed[each.label])
 
 
 def is_alone() -> bool:

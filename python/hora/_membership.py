@@ -6,16 +6,16 @@ from __future__ import annotations
 import atexit
 import concurrent.futures.thread  # noqa: F401 - before this module registers what runs at the end
 import contextlib
+import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import numpy as np
-
 from hora import _arrays, _ending, _job, _mpi, _traces
 from hora import process_sets as sets
 from hora._errors import HoraArgumentError, HoraInternalError, HoraRanksChangedError
+from hora._objects import broadcast_object
 
 _homogeneous = True
 _identities: list[int] = []  # of an elastic job: the number of each rank's process, which never changes
@@ -107,25 +107,39 @@ def _begin_generation(joins: bool = False) -> None:
     another then, which changes nothing of what they exchange. `joins`: this process was in none before."""
     global _homogeneous, _identities
     kept = sets.to_keep(_identities)
+    agreed = _job.agreements()
     while True:
         _job.begin_generation()
         sets.end()
         try:
-            told = [int(os.environ["HORA_MEMBER_ID"]), sets.registered_ever(), _job.local_size(), joins]
-            met = _arrays.allgather(told, "elastic.met").reshape(-1, 4)
+            member, local_size = int(os.environ["HORA_MEMBER_ID"]), _job.local_size()
+            told = [member, sets.registered_ever(), local_size, joins, _digest(agreed)]
+            met = _arrays.allgather(told, "elastic.met").reshape(-1, 5)
             _identities = met[:, 0].tolist()
             _homogeneous = bool((met[:, 2] == met[0, 2]).all())
             stay = [rank for rank, new in enumerate(met[:, 3]) if not new] or list(range(len(met)))
             sets.begin([])
-            if len(stay) < len(met):  # those that join hear of the sets from one that knows them
-                numbers = np.array(sets.as_numbers(kept) if _job.rank() == stay[0] else [], np.int64)
-                kept = sets.from_numbers(_arrays.allgather(numbers, "elastic.sets").tolist(), kept)
+            all_agree = bool((met[stay, 4] == met[stay[0], 4]).all())
+            if len(stay) < len(met):  # those that join hear of it from one that knows it
+                known = (sets.as_numbers(kept), agreed)
+                numbers, agreed = broadcast_object(known, stay[0], "elastic.known")
+                kept = sets.from_numbers(numbers, kept)
+                able = _arrays.allgather([int(_job.can_recall(agreed))], "elastic.able")
+                all_agree = all_agree and bool(able.all())
             sets.follow(kept, int(met[stay, 1].min()), _identities)
+            if all_agree:
+                _job.recall(agreed)
         except HoraRanksChangedError:
             with _ends_if_it_has_left():
                 _job.runtime().next_generation()
         else:
             return
+
+
+def _digest(agreed: dict[str, list[int]]) -> int:
+    """A number that is the same on two ranks only if they have agreed on the same."""
+    text = repr(sorted(agreed.items())).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little", signed=True)
 
 
 @contextlib.contextmanager

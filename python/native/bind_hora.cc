@@ -350,6 +350,7 @@ void bind_hora(py::module_& module) {
       .def("set_takes_in", &Runtime::set_takes_in, py::arg("takes_in"))
       .def("ask_to_leave", &Runtime::ask_to_leave)
       .def_property_readonly("has_left", &Runtime::has_left)
+      .def_property_readonly("generation_has_ended", &Runtime::generation_has_ended)
       .def("commit", &Runtime::commit, py::call_guard<WithoutLock>())
       .def("next_generation", &Runtime::next_generation, py::call_guard<WithoutLock>())
       .def("copy_for_later", &copy_for_later, py::arg("to"), py::arg("source"), py::arg("size"))

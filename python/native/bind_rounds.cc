@@ -70,7 +70,9 @@ void bind_state(py::module_& module) {
       .def("travels_dense", &Units::travels_dense)
       .def("members_with", &Units::members_with)
       .def("asked", &Units::asked)
-      .def("learn", &Units::learn);
+      .def("learn", &Units::learn)
+      .def("lasting_kinds", &Units::lasting_kinds)
+      .def("recall", &Units::recall);
   py::class_<ReducerState>(module, "ReducerState")
       .def(py::init<std::string, int, bool>())
       .def_property_readonly("units", &ReducerState::units)

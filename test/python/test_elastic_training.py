@@ -777,3 +777,71 @@ print("result", training.progress.steps, *even.ranks, *odd.ranks)
 """
     finished = hrun("-np", "4", "--min-np", "1", "--max-replacements", "0", *ready_python(), "-c", program)
     assert results(finished, 2) == [8, 1, 0]
+
+
+def test_a_backward_pass_ends_when_the_ranks_change():
+    """Nobody computes gradients for a step that cannot count."""
+    program = """
+import os, signal, time, torch, hora, hora.torch as hvd
+hvd.init()
+first = hvd.rank()
+pids = hvd.allgather_object(os.getpid())
+called = []
+
+class Marked(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x, name):
+        context.name = name
+        return x.clone()
+    @staticmethod
+    def backward(context, gradient):
+        called.append(context.name)
+        if context.name == "last" and training.progress.steps == 1 and hvd.size() == 2:
+            if first == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            while not hora._job.runtime().generation_has_ended:
+                time.sleep(0.001)
+        return gradient, None
+
+layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(2))
+training = hvd.elastic.Training(layers, torch.optim.SGD(layers.parameters(), lr=0.1), torch.ones(12, 4), batch=4, microbatch=2)
+for epoch in training.epochs(1):
+    for x in training.batches():
+        y = Marked.apply(layers[0](x), "first")
+        training.backward(Marked.apply(layers[1](y), "last").square().mean())
+        training.step()
+print("called", training.progress.steps, *called)
+"""
+    finished = hrun("-np", "2", "--min-np", "1", "--max-replacements", "0", *ready_python(), "-c", program)
+    expected = ["last", "first", "last", *["last", "first"] * 4]
+    assert finished.stdout.split("called ")[1].split() == ["3", *expected], finished.stderr
+
+
+def test_ranks_keep_the_kinds_of_gradients_and_tell_those_that_join():
+    """The first step of a generation reduces gradients as any other one does."""
+    program = """
+import os, signal, torch, hora, hora.torch as hvd
+from hora.torch._optimizer import reducer
+exchanges = []
+
+class Counted(reducer.KindExchange):
+    def __init__(self, slots, *rest):
+        exchanges.append(len(slots))
+        super().__init__(slots, *rest)
+
+reducer.KindExchange = Counted
+hvd.init()
+started_as, late = hvd.rank(), hora._job.is_alone()
+model = torch.nn.Sequential(torch.nn.Embedding(8, 4, sparse=True), torch.nn.Linear(4, 1))
+training = hvd.elastic.Training(model, torch.optim.SGD(model.parameters(), lr=0.1), torch.arange(64) % 8, batch=8, microbatch=4)
+for epoch in training.epochs(1):
+    for x in training.batches():
+        training.backward(model(x).square().mean())
+        if training.step() and training.progress.steps == 2 and started_as == 1 and not late:
+            os.kill(os.getpid(), signal.SIGKILL)
+        while training.progress.steps == 4 and hvd.size() == 1 and not hora._job.runtime().change_is_due:
+            training.retry(lambda: None)
+print("result", training.progress.steps, hvd.size(), sum(exchanges) - 3 * (not late))
+"""
+    finished = hrun("-np", "2", "--min-np", "1", *ready_python(), "-c", program)
+    assert results(finished, 2) == [8, 2, 0]

@@ -69,10 +69,28 @@ std::shared_ptr<Arena> Arena::make(std::shared_ptr<const Mapping> mapping, int r
 }
 
 Arena::Arena(std::shared_ptr<const Mapping> mapping, int rank, int ranks, std::size_t region)
-    : mapping_(std::move(mapping)), blocks_(reinterpret_cast<RankBlock*>(mapping_->base())), rank_(rank) {
+    : mapping_(std::move(mapping)),
+      blocks_(reinterpret_cast<RankBlock*>(mapping_->base())),
+      rank_(rank),
+      ranks_(ranks),
+      region_(region) {
   holes_.emplace(head_bytes(ranks) + static_cast<std::size_t>(rank) * region, region);
   back_with_memory(static_cast<std::size_t>(rank) * sizeof(RankBlock), sizeof(RankBlock));
-  map_now(0, head_bytes(ranks));
+}
+
+void Arena::map_blocks(int ranks) const { map_now(0, head_bytes(ranks)); }
+
+void Arena::clear(int rank) const {
+  const auto number = static_cast<std::size_t>(rank);
+  give_back(number * sizeof(RankBlock), sizeof(RankBlock));
+  give_back(head_bytes(ranks_) + number * region_, region_);
+}
+
+void Arena::give_back(std::size_t begin, std::size_t bytes) const {
+  const std::size_t first = round_up(begin, kPage);
+  const std::size_t last = (begin + bytes) / kPage * kPage;
+  ::fallocate(mapping_->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first),
+              static_cast<off_t>(last - first));
 }
 
 bool Arena::contains(const void* data) const {
@@ -171,10 +189,7 @@ void Arena::map_now(std::size_t begin, std::size_t bytes) const {
 void Arena::free(std::size_t begin, std::size_t bytes) {
   if (!owner_.is_this()) return;
   if (bytes >= kGiveBack) {
-    const std::size_t first = round_up(begin, kPage);
-    const std::size_t last = (begin + bytes) / kPage * kPage;
-    ::fallocate(mapping_->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first),
-                static_cast<off_t>(last - first));
+    give_back(begin, bytes);
     block(rank_).given_back.fetch_add(1, std::memory_order_release);
   }
   const std::lock_guard lock(mutex_);

@@ -47,7 +47,7 @@ class Mapping {
 /// allocates and frees nothing. Thread-safe.
 class Arena : public std::enable_shared_from_this<Arena> {
  public:
-  /// A new file for `ranks` ranks with `region` bytes of address space each. Throws Error(unavailable).
+  /// A new file for up to `ranks` ranks with `region` bytes of address space each. Throws Error(unavailable).
   [[nodiscard]] static Descriptor create_file(int ranks, std::size_t region);
   /// The size of that file.
   [[nodiscard]] static std::size_t file_bytes(int ranks, std::size_t region);
@@ -59,6 +59,8 @@ class Arena : public std::enable_shared_from_this<Arena> {
   Arena& operator=(const Arena&) = delete;
 
   [[nodiscard]] RankBlock& block(int rank) const { return blocks_[rank]; }
+  /// Takes all page faults of the rank blocks of the first ranks at once.
+  void map_blocks(int ranks) const;
   [[nodiscard]] std::byte* base() const { return mapping_->base(); }
   [[nodiscard]] std::size_t size() const { return mapping_->size(); }
   /// Whether the byte lies in the mapping.
@@ -75,8 +77,15 @@ class Arena : public std::enable_shared_from_this<Arena> {
 
   /// The name of its file, the same on all ranks, and of no other arena of this host while it is mapped.
   [[nodiscard]] std::string file_name() const;
+  /// The file, for another process to map.
+  [[nodiscard]] int file() const { return mapping_->fd(); }
   /// The rank that this one is in the arena.
   [[nodiscard]] int rank() const { return rank_; }
+  /// How many ranks can be in the arena, and the bytes of the region of each.
+  [[nodiscard]] int ranks() const { return ranks_; }
+  [[nodiscard]] std::size_t region() const { return region_; }
+  /// Gives back all memory of a rank whose process has ended. All of it is zeros then, for a new process.
+  void clear(int rank) const;
 
   /// Zeroed, populated memory of this rank's region, aligned to 64 bytes. Throws Error(unavailable) that says
   /// how much was asked for and what to do.
@@ -87,11 +96,14 @@ class Arena : public std::enable_shared_from_this<Arena> {
   void give_back_block(std::size_t offset);
   std::size_t take(std::size_t bytes);
   void back_with_memory(std::size_t begin, std::size_t bytes) const;
+  void give_back(std::size_t begin, std::size_t bytes) const;
   void free(std::size_t begin, std::size_t bytes);
 
   std::shared_ptr<const Mapping> mapping_;
   RankBlock* blocks_;
   int rank_;
+  int ranks_;
+  std::size_t region_;
   OwnerProcess owner_;  // the process that may allocate and free
 
   std::mutex mutex_;

@@ -11,6 +11,7 @@ namespace hora::shm {
 
 Communicator::Communicator(std::shared_ptr<Arena> arena, int rank, int ranks)
     : arena_(std::move(arena)), place_(rank) {
+  arena_->map_blocks(ranks);
   for (int other = 0; other < ranks; ++other) {
     blocks_.push_back(&arena_->block(other));
     ranks_.push_back(other);
@@ -26,6 +27,7 @@ Communicator::Communicator(std::shared_ptr<Arena> arena, int place, std::span<co
       throw Error(Code::internal, fmt::format("no rank block can be at offset {} of an arena of {} bytes",
                                               offset, arena_->size()));
     }
+    arena_->map_now(offset, sizeof(RankBlock));
     blocks_.push_back(reinterpret_cast<RankBlock*>(arena_->base() + offset));
   }
 }

@@ -21,8 +21,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <functional>
+#include <iterator>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <span>
@@ -33,6 +36,7 @@ namespace hora::shm {
 namespace {
 
 constexpr std::size_t kMostName = 100;
+constexpr int kNone = -1;
 constexpr std::size_t kLeastRegion = std::size_t{1} << 30;
 constexpr std::size_t kMostInAll = std::size_t{1} << 45;  // of 2^47 bytes of address space
 constexpr std::chrono::seconds kHandshakeTime(5);         // for which a silent process can hold up the others
@@ -94,16 +98,6 @@ Groups set_apart(const Groups& groups, const std::vector<bool>& can) {
   return smaller;
 }
 
-/// The same, where one rank that cannot spoils it for its group.
-Groups dissolve(const Groups& groups, std::vector<bool> can) {
-  for (const auto& group : groups) {
-    const bool all = std::all_of(group.begin(), group.end(),
-                                 [&](int rank) { return can[static_cast<std::size_t>(rank)]; });
-    for (const int rank : group) can[static_cast<std::size_t>(rank)] = all;
-  }
-  return set_apart(groups, can);
-}
-
 const std::vector<int>& group_with(const Groups& groups, int rank) {
   return *std::find_if(groups.begin(), groups.end(), [rank](const auto& group) {
     return std::find(group.begin(), group.end(), rank) != group.end();
@@ -129,48 +123,101 @@ std::size_t region_bytes(const Config& config, std::size_t ranks) {
   return std::max(kLeastRegion, std::min(memory, kMostInAll / ranks / kPage * kPage));
 }
 
-/// The message of a group's lowest rank to the others about the arena that it has made; without a name if it
-/// has made none. A value.
-struct Invitation {
-  std::string socket;
-  std::size_t region = 0;
+/// How many ranks there can be in a new arena. In an elastic job others come while some that have left still
+/// use its memory.
+int arena_ranks(const Config& config, std::size_t group) {
+  constexpr int kRoom = 2;
+  const auto ranks = static_cast<int>(group);
+  return config.member_fd ? kRoom * ranks : ranks;
+}
+
+/// The process that was last at a rank of an arena. A value.
+struct Occupant {
+  int process = 0;          ///< 0: none was there, or its memory was given back
+  std::uint64_t since = 0;  ///< the generation that has noted it; the latest counts
 };
 
-/// The invitation of the lowest rank of this rank's group.
-Invitation invite(Control& control, const Invitation& mine, int host, TimePoint deadline) {
-  const auto told = exchange(control, Writer().string(mine.socket).u64(mine.region).take(), deadline);
-  Reader in(told[static_cast<std::size_t>(host)]);
+void put(Writer& out, const std::vector<Occupant>& occupants) {
+  out.u64(occupants.size());
+  for (const auto& each : occupants) out.u64(static_cast<std::uint64_t>(each.process)).u64(each.since);
+}
+
+std::vector<Occupant> take_occupants(Reader& in) {
+  std::vector<Occupant> occupants(in.below(kMostRanks, "a number of ranks"));
+  for (auto& each : occupants) {
+    each.process = static_cast<int>(in.below(std::uint64_t{1} << 31, "a process id"));
+    each.since = in.u64();
+  }
+  return occupants;
+}
+
+/// The message of the rank that has a group's arena to the others of the group. A value.
+struct Invitation {
+  std::string socket;  ///< empty: there is no arena
+  int ranks = 0;       ///< of the arena
+  std::size_t region = 0;
+  bool kept = false;                ///< it is the arena of the former generation
+  std::vector<int> numbers;         ///< the rank in the arena of each rank of the group
+  std::vector<Occupant> occupants;  ///< see KeptArena
+};
+
+Bytes encode(const Invitation& invitation) {
+  Writer out;
+  out.string(invitation.socket).u64(static_cast<std::uint64_t>(invitation.ranks)).u64(invitation.region);
+  out.u64(invitation.kept ? 1 : 0);
+  out.u64(invitation.numbers.size());
+  for (const int number : invitation.numbers) out.u64(static_cast<std::uint64_t>(number));
+  put(out, invitation.occupants);
+  return out.take();
+}
+
+Invitation decode_invitation(const Bytes& bytes, std::size_t group) {
+  Reader in(bytes);
   Invitation invitation;
   invitation.socket = in.string(kMostName);
+  invitation.ranks = static_cast<int>(in.below(kMostRanks, "the number of ranks of an arena"));
   invitation.region = in.below(std::uint64_t{1} << 46, "the size of an arena");
+  invitation.kept = in.below(2, "whether an arena was kept") == 1;
+  const auto ranks = static_cast<std::uint64_t>(invitation.ranks);
+  invitation.numbers.resize(in.below(kMostRanks, "a number of ranks"));
+  for (int& number : invitation.numbers) number = static_cast<int>(in.below(ranks, "a rank of an arena"));
+  invitation.occupants = take_occupants(in);
   in.finish();
+  const bool fits = invitation.numbers.size() == group && invitation.occupants.size() == ranks;
+  if (!invitation.socket.empty() && !fits) throw Error(Code::internal, "an arena for other ranks");
   return invitation;
 }
 
-/// The rank that a group's lowest rank has let in: another rank of the group, run by the same user. Throws
-/// Error if the process is any other.
-int admit(const Descriptor& socket, const Membership& membership, const std::vector<int>& group,
+/// The invitation of one rank of this rank's group. All ranks call it.
+Invitation invite(Control& control, const Invitation& mine, int giver, std::size_t group,
+                  TimePoint deadline) {
+  const auto told = exchange(control, encode(mine), deadline);
+  return decode_invitation(told[static_cast<std::size_t>(giver)], group);
+}
+
+/// The rank that was let in: one of these, run by the same user. Throws Error if the process is any other.
+int admit(const Descriptor& socket, const Membership& membership, const std::vector<int>& receivers,
           TimePoint deadline) {
   if (user_of(socket) != ::geteuid()) throw Error(Code::invalid_argument, "it comes from another user");
   const Hello hello =
       welcome(socket.fd(), membership.secret, std::min(deadline, Clock::now() + kHandshakeTime)).hello;
-  if (hello.role != Role::arena || hello.size != membership.size || hello.rank == membership.rank ||
-      std::find(group.begin(), group.end(), hello.rank) == group.end()) {
+  if (hello.role != Role::arena || hello.size != membership.size ||
+      std::find(receivers.begin(), receivers.end(), hello.rank) == receivers.end()) {
     throw Error(Code::invalid_argument,
                 fmt::format("rank {} of {} is none of this arena", hello.rank, hello.size));
   }
   return hello.rank;
 }
 
-/// Hands the file to every other rank of the group; other processes are refused.
+/// Hands the file to these ranks; other processes are refused.
 void hand_out(const Descriptor& listener, const Descriptor& file, const Membership& membership,
-              const std::vector<int>& group, TimePoint deadline) {
+              const std::vector<int>& receivers, TimePoint deadline) {
   std::set<int> served;
   bool told = false;
-  while (served.size() + 1 < group.size()) {
+  while (served.size() < receivers.size()) {
     const Descriptor socket = accept_local(listener, deadline);
     try {
-      const int rank = admit(socket, membership, group, deadline);
+      const int rank = admit(socket, membership, receivers, deadline);
       if (served.insert(rank).second) send_descriptor(socket, file, deadline);
     } catch (const Error& error) {
       if (std::exchange(told, true)) continue;  // once is enough
@@ -180,21 +227,22 @@ void hand_out(const Descriptor& listener, const Descriptor& file, const Membersh
   }
 }
 
-/// The lowest rank's thread that hands the file out while the ranks come. Other processes could fill the
-/// queue of a listener that nobody serves, and then a rank could not even connect. So the thread serves the
-/// listener from the start, until all ranks have the file or this object is destroyed.
+/// The thread that hands the file out while the ranks come. Other processes could fill the queue of a
+/// listener that nobody serves, and then a rank could not even connect. So the thread serves the listener
+/// from the start, until all ranks have the file or this object is destroyed.
 class ArenaFileServer {
  public:
   ArenaFileServer(const Descriptor& listener, const Descriptor& file, const Membership& membership,
-                  const std::vector<int>& group, TimePoint deadline)
+                  const std::vector<int>& receivers, TimePoint deadline)
       : listener_(listener),
-        thread_(start_thread("hands out shared memory", [&listener, &file, &membership, &group, deadline] {
-          try {
-            hand_out(listener, file, membership, group, deadline);
-          } catch (const Error& error) {
-            log(LogLevel::info, fmt::format("no longer waiting at the local socket: {}", error.what()));
-          }
-        })) {}
+        thread_(
+            start_thread("hands out shared memory", [&listener, &file, &membership, &receivers, deadline] {
+              try {
+                hand_out(listener, file, membership, receivers, deadline);
+              } catch (const Error& error) {
+                log(LogLevel::info, fmt::format("no longer waiting at the local socket: {}", error.what()));
+              }
+            })) {}
   ArenaFileServer(const ArenaFileServer&) = delete;
   ArenaFileServer& operator=(const ArenaFileServer&) = delete;
   ~ArenaFileServer() {
@@ -207,27 +255,44 @@ class ArenaFileServer {
   std::thread thread_;
 };
 
-/// The private memory of this host's ranks, if it is in reach from everywhere on it.
+/// The arena of this rank, and how it reaches the private memory of the others there.
+struct KeptArena final : HostMemory {
+  std::shared_ptr<Arena> arena;
+  std::shared_ptr<PeerMemory> peers;
+  std::vector<Occupant> occupants;  // by rank of the arena
+
+  [[nodiscard]] Occupant& at(int number) { return occupants[static_cast<std::size_t>(number)]; }
+};
+
+std::vector<int> processes_of(const std::vector<Occupant>& occupants) {
+  std::vector<int> processes;
+  for (const auto& each : occupants) processes.push_back(each.process);
+  return processes;
+}
+
+/// The private memory of the ranks of this host, if it is in reach from everywhere on it. `numbers`: their
+/// ranks in the arena. Notes their processes.
 std::unique_ptr<PeerMemory> access_out(Control& control, const Config& config, const std::vector<int>& host,
-                                       TimePoint deadline) {
+                                       const std::vector<int>& numbers, std::vector<Occupant>& occupants,
+                                       std::uint64_t generation, TimePoint deadline) {
   std::uint64_t probe = kProbe;
   if (config.peer_memory.value_or(true))
     ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // else Yama refuses it to other processes
   Writer out;
   out.u64(static_cast<std::uint64_t>(::getpid())).u64(reinterpret_cast<std::uint64_t>(&probe));
   const auto told = exchange(control, out.take(), deadline);
-  std::vector<int> pids;
-  std::vector<std::uint64_t> probes;
-  for (const int rank : host) {
-    Reader in(told[static_cast<std::size_t>(rank)]);
-    pids.push_back(static_cast<int>(in.below(std::uint64_t{1} << 31, "a process id")));
-    probes.push_back(in.u64());
+  std::vector<std::uint64_t> probes(occupants.size());
+  for (std::size_t place = 0; place < host.size(); ++place) {
+    Reader in(told[static_cast<std::size_t>(host[place])]);
+    const auto number = static_cast<std::size_t>(numbers[place]);
+    occupants[number] = {static_cast<int>(in.below(std::uint64_t{1} << 31, "a process id")), generation};
+    probes[number] = in.u64();
     in.finish();
   }
   std::unique_ptr<PeerMemory> memory;
   const auto reached = who_can(control, deadline, "reaching private memory", [&] {
     if (!config.peer_memory.value_or(true)) throw Error(Code::unavailable, "HORA_PEER_MEMORY=0");
-    memory = make_process_memory(pids, probes);
+    memory = make_process_memory(processes_of(occupants), probes);
     if (!memory)
       throw Error(Code::unavailable, "process_vm_readv is not permitted; private buffers take one more copy");
   });
@@ -236,74 +301,22 @@ std::unique_ptr<PeerMemory> access_out(Control& control, const Config& config, c
   return all ? std::move(memory) : nullptr;
 }
 
-/// The arena's file, mapped, and how it is divided.
-struct Passed {
-  std::shared_ptr<const Mapping> mapping;
-  std::size_t region = 0;
-};
-
-/// The lowest rank of each group makes a file and passes it to the others; the groups become the ranks that
-/// have it. Returns the file that this rank got, if it got one.
-std::optional<Passed> pass_on(const World& world, const Config& config, Groups& groups, TimePoint deadline) {
-  Control& control = *world.control;
-  const std::vector<int> group = group_with(groups, world.membership.rank);
-  const bool makes = group.size() > 1 && group.front() == world.membership.rank;
-  Invitation invitation;
-  Descriptor listener;
-  Descriptor file;
-  try {
-    if (makes) {
-      const std::size_t region = region_bytes(config, group.size());
-      file = Arena::create_file(static_cast<int>(group.size()), region);
-      const std::string name = random_name();
-      listener = listen_local(name);
-      invitation = {name, region};
-    }
-  } catch (const Error& error) {
-    log(LogLevel::info, fmt::format("no shared memory: making the arena: {}", error.what()));
-  }
-  invitation = invite(control, invitation, group.front(), deadline);
-
-  std::optional<Passed> passed;
-  std::optional<ArenaFileServer> server;
-  if (makes && !invitation.socket.empty()) server.emplace(listener, file, world.membership, group, deadline);
-  const auto can = who_can(control, deadline, "passing on the arena", [&] {
-    if (group.size() == 1) return;
-    if (invitation.socket.empty()) throw Error(Code::unavailable, "there is none");
-    Descriptor mine;
-    if (!makes) {
-      const Descriptor socket = connect_local(invitation.socket);
-      greet(socket.fd(), world.membership.secret, {Role::arena, world.membership.rank, world.membership.size},
-            deadline);
-      mine = receive_descriptor(socket, deadline);
-    } else {
-      mine = Descriptor(::fcntl(file.fd(), F_DUPFD_CLOEXEC, 0));
-    }
-    const auto bytes = Arena::file_bytes(static_cast<int>(group.size()), invitation.region);
-    passed = Passed{std::make_shared<const Mapping>(std::move(mine), bytes), invitation.region};
-  });
-  groups = set_apart(groups, can);
-  return passed;
-}
-
-/// The arena of this rank, and how it reaches the private memory of the others there.
-struct KeptArena final : HostMemory {
-  KeptArena(std::shared_ptr<Arena> all, std::shared_ptr<PeerMemory> reached)
-      : arena(std::move(all)), peers(std::move(reached)) {}
-
-  std::shared_ptr<Arena> arena;
-  std::shared_ptr<PeerMemory> peers;
-};
+// --- the arena of the former generation ---
 
 /// The message of each rank about the arena that it has kept from the former generation. A value.
 struct Kept {
   std::string file;  ///< by which ranks know that they have kept the same one; empty: none is kept
   int rank = 0;      ///< of this rank in that arena
   std::size_t block = 0;
+  bool reaches = false;  ///< into the private memory of the others
+  std::vector<Occupant> occupants;
 };
 
 Bytes encode(const Kept& kept) {
-  return Writer().string(kept.file).u64(static_cast<std::uint64_t>(kept.rank)).u64(kept.block).take();
+  Writer out;
+  out.string(kept.file).u64(static_cast<std::uint64_t>(kept.rank)).u64(kept.block).u64(kept.reaches ? 1 : 0);
+  put(out, kept.occupants);
+  return out.take();
 }
 
 Kept decode_kept(const Bytes& bytes) {
@@ -312,83 +325,265 @@ Kept decode_kept(const Bytes& bytes) {
   kept.file = in.string(kMostName);
   kept.rank = static_cast<int>(in.below(kMostRanks, "a rank of an arena"));
   kept.block = in.u64();
+  kept.reaches = in.below(2, "whether private memory is in reach") == 1;
+  kept.occupants = take_occupants(in);
   in.finish();
   return kept;
 }
 
-/// The groups whose ranks have all kept the same arena. A value.
-struct GoingOn {
-  Groups groups;
-  std::optional<SharedHost> own;  ///< of this rank's group, if it is one of them
+/// The facts about the arenas that ranks have kept.
+struct AllKept {
+  std::shared_ptr<KeptArena> own;    ///< null: this rank has kept none
+  std::shared_ptr<RankBlock> block;  ///< of this rank, for the next communicator
+  std::vector<Kept> of_rank;
 
-  [[nodiscard]] bool contains(int rank) const {
-    return std::any_of(groups.begin(), groups.end(), [rank](const auto& group) {
-      return std::find(group.begin(), group.end(), rank) != group.end();
-    });
+  [[nodiscard]] const Kept& of(int rank) const { return of_rank[static_cast<std::size_t>(rank)]; }
+  /// The ranks of a group that have kept the same arena as the first one that has kept any.
+  [[nodiscard]] std::vector<int> keepers(const std::vector<int>& group) const {
+    const auto first =
+        std::find_if(group.begin(), group.end(), [&](int rank) { return !of(rank).file.empty(); });
+    std::vector<int> ranks;
+    std::copy_if(first, group.end(), std::back_inserter(ranks),
+                 [&](int rank) { return of(rank).file == of(*first).file; });
+    return ranks;
+  }
+  [[nodiscard]] bool goes_on(const std::vector<int>& group) const {
+    return group.size() > 1 && keepers(group) == group;
   }
 };
 
-/// Finds the groups that go on with the arena of the former generation. All ranks call it.
-GoingOn find_going_on(const World& world, const Groups& groups, TimePoint deadline) {
-  const auto* former = dynamic_cast<const KeptArena*>(world.host_memory.get());
-  std::shared_ptr<RankBlock> own;
+/// Brings what this rank has noted about its arena up to date. Ranks may know less that were late when a
+/// generation was formed, and have not been in it.
+void learn(KeptArena& own, const std::string& file, const std::vector<Kept>& all) {
+  bool reaches = true;
+  for (const auto& kept : all) {
+    if (kept.file != file || kept.occupants.size() != own.occupants.size()) continue;
+    reaches = reaches && kept.reaches;
+    for (std::size_t number = 0; number < own.occupants.size(); ++number) {
+      Occupant& known = own.occupants[number];
+      if (kept.occupants[number].since > known.since) known = kept.occupants[number];
+    }
+  }
+  const std::vector<std::uint64_t> tried(own.occupants.size());  // they were, when each of them came
+  own.peers = reaches ? make_process_memory(processes_of(own.occupants), tried) : nullptr;
+}
+
+/// Tells each other what was kept. All ranks call it.
+AllKept exchange_kept(World& world, TimePoint deadline) {
+  AllKept all;
+  if (const auto* former = dynamic_cast<const KeptArena*>(world.host_memory.get()))
+    all.own = std::make_shared<KeptArena>(*former);
   Kept mine;
   try {
-    if (former != nullptr) {
-      own = former->arena->take_block();
-      tell(own->roll.cores);  // before any of them can look at it
-      mine = {former->arena->file_name(), former->arena->rank(), former->arena->offset_of(*own)};
+    if (all.own) {
+      const Arena& arena = *all.own->arena;
+      all.block = all.own->arena->take_block();
+      tell(all.block->roll.cores);  // before any of them can look at it
+      mine = {arena.file_name(), arena.rank(), arena.offset_of(*all.block), all.own->peers != nullptr,
+              all.own->occupants};
     }
   } catch (const Error& error) {
     log(LogLevel::info, fmt::format("shared memory is made anew: {}", error.what()));
   }
-  std::vector<Kept> kept;
-  for (const auto& told : exchange(*world.control, encode(mine), deadline)) kept.push_back(decode_kept(told));
-  const auto of = [&](int rank) -> const Kept& { return kept[static_cast<std::size_t>(rank)]; };
-  GoingOn going_on;
-  for (const auto& group : groups) {
-    const std::string& file = of(group.front()).file;
-    const bool same =
-        std::all_of(group.begin(), group.end(), [&](int rank) { return of(rank).file == file; });
-    if (group.size() == 1 || file.empty() || !same) continue;
-    going_on.groups.push_back(group);
-    const auto place = std::find(group.begin(), group.end(), world.membership.rank) - group.begin();
-    if (place == static_cast<std::ptrdiff_t>(group.size())) continue;
-    std::vector<int> ranks;
-    std::vector<std::uint64_t> blocks;
-    for (const int rank : group) {
-      ranks.push_back(of(rank).rank);
-      blocks.push_back(of(rank).block);
-    }
-    going_on.own = {Communicator(former->arena, static_cast<int>(place), ranks, blocks, std::move(own)),
-                    former->peers};
+  for (const auto& told : exchange(*world.control, encode(mine), deadline))
+    all.of_rank.push_back(decode_kept(told));
+  if (!mine.file.empty()) {
+    learn(*all.own, mine.file, all.of_rank);
+    world.host_memory = all.own;
   }
-  return going_on;
+  return all;
 }
 
-/// Lets the ranks of each group share a new arena. The groups become the ranks that do.
-std::optional<SharedHost> share_new_arena(World& world, const Config& config, Groups& groups,
-                                          TimePoint deadline) {
-  if (all_alone(groups)) return std::nullopt;
-  const auto passed = pass_on(world, config, groups, deadline);
-  if (all_alone(groups)) return std::nullopt;
-  Control& control = *world.control;
+/// Gives back the memory of processes that have ended. `stay`: ranks of the arena whose processes have not.
+void clear_ended(KeptArena& kept, const std::set<int>& stay, std::uint64_t generation) {
+  if (!kept.peers) return;
+  for (int number = 0; number < kept.arena->ranks(); ++number) {
+    if (kept.at(number).process == 0 || stay.contains(number) || !kept.peers->has_ended(number)) continue;
+    kept.arena->clear(number);
+    kept.at(number) = {0, generation};
+  }
+}
+
+/// Ranks in a kept arena for all of a group; none: there is no room. Others than those of processes that may
+/// still use their memory.
+std::vector<int> numbers_in(KeptArena& kept, const std::vector<int>& group, const AllKept& all,
+                            std::uint64_t generation) {
+  const auto keepers = all.keepers(group);
+  std::set<int> taken;
+  for (const int rank : keepers) taken.insert(all.of(rank).rank);
+  clear_ended(kept, taken, generation);
+  std::vector<int> numbers;
+  for (const int rank : group) {
+    if (std::find(keepers.begin(), keepers.end(), rank) != keepers.end()) {
+      numbers.push_back(all.of(rank).rank);
+      continue;
+    }
+    int number = 0;
+    while (number < kept.arena->ranks() && (taken.contains(number) || kept.at(number).process != 0)) {
+      ++number;
+    }
+    if (number == kept.arena->ranks()) return {};
+    taken.insert(number);
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+/// The memory of a group whose ranks have all kept the same arena.
+SharedHost go_on(const AllKept& all, const std::vector<int>& group, const Membership& membership) {
+  const int rank = membership.rank;
+  std::vector<int> numbers;
+  std::vector<std::uint64_t> blocks;
+  for (const int each : group) {
+    numbers.push_back(all.of(each).rank);
+    blocks.push_back(all.of(each).block);
+  }
+  if (rank == group.front()) clear_ended(*all.own, {numbers.begin(), numbers.end()}, membership.generation);
+  const auto place = std::find(group.begin(), group.end(), rank) - group.begin();
+  return {Communicator(all.own->arena, static_cast<int>(place), numbers, blocks, all.block), all.own->peers};
+}
+
+// --- an arena for ranks that do not have it ---
+
+/// The arena of this rank, and the ranks in it of its group.
+struct Passed {
   std::shared_ptr<Arena> arena;
-  const auto can = who_can(control, deadline, "taking a rank block of the arena", [&] {
-    const auto& group = group_with(groups, world.membership.rank);
+  Invitation invitation;
+};
+
+/// The arena that a rank passes on.
+struct Offer {
+  Invitation invitation;
+  Descriptor listener;
+  Descriptor file;
+};
+
+Descriptor another_of(int file) { return Descriptor(::fcntl(file, F_DUPFD_CLOEXEC, 0)); }
+
+/// The arena that was kept, if there is room in it for the group, or a new one. Throws Error(unavailable).
+Offer make_offer(const Config& config, const std::vector<int>& group, const AllKept& all,
+                 std::uint64_t generation) {
+  Offer offer;
+  Invitation& invitation = offer.invitation;
+  if (!all.keepers(group).empty()) invitation.numbers = numbers_in(*all.own, group, all, generation);
+  if (invitation.numbers.empty()) {
+    invitation.ranks = arena_ranks(config, group.size());
+    invitation.region = region_bytes(config, static_cast<std::size_t>(invitation.ranks));
+    invitation.numbers.resize(group.size());
+    std::iota(invitation.numbers.begin(), invitation.numbers.end(), 0);
+    invitation.occupants.resize(static_cast<std::size_t>(invitation.ranks));
+    offer.file = Arena::create_file(invitation.ranks, invitation.region);
+  } else {
+    const Arena& arena = *all.own->arena;
+    invitation.kept = true;
+    invitation.ranks = arena.ranks();
+    invitation.region = arena.region();
+    invitation.occupants = all.own->occupants;
+    offer.file = another_of(arena.file());
+  }
+  invitation.socket = random_name();
+  offer.listener = listen_local(invitation.socket);
+  return offer;
+}
+
+/// One rank of each group passes an arena to the others: the lowest one that has kept one, or the lowest one,
+/// which then makes a new one. The groups become the ranks that have it. Returns that of this rank, if it got
+/// one.
+std::optional<Passed> pass_on(const World& world, const Config& config, Groups& groups, const AllKept& all,
+                              TimePoint deadline) {
+  const Membership& membership = world.membership;
+  const std::vector<int> group = group_with(groups, membership.rank);
+  const auto keepers = all.keepers(group);
+  const int giver = keepers.empty() ? group.front() : keepers.front();
+  Offer offer;
+  try {
+    if (group.size() > 1 && giver == membership.rank)
+      offer = make_offer(config, group, all, membership.generation);
+  } catch (const Error& error) {
+    log(LogLevel::info, fmt::format("no shared memory: making the arena: {}", error.what()));
+    offer = {};
+  }
+  const Invitation invitation = invite(*world.control, offer.invitation, giver, group.size(), deadline);
+  std::vector<int> receivers;
+  for (const int rank : group) {
+    const bool keeps = std::find(keepers.begin(), keepers.end(), rank) != keepers.end();
+    if (rank != giver && !(invitation.kept && keeps)) receivers.push_back(rank);
+  }
+  const bool receives = std::find(receivers.begin(), receivers.end(), membership.rank) != receivers.end();
+
+  std::optional<Passed> passed;
+  std::optional<ArenaFileServer> server;
+  if (offer.listener) server.emplace(offer.listener, offer.file, membership, receivers, deadline);
+  const auto can = who_can(*world.control, deadline, "passing on the arena", [&] {
     if (group.size() == 1) return;
-    const auto place = std::find(group.begin(), group.end(), world.membership.rank) - group.begin();
-    arena =
-        Arena::make(passed->mapping, static_cast<int>(place), static_cast<int>(group.size()), passed->region);
-    // Before any of them hears that all have a rank block.
-    tell(arena->block(static_cast<int>(place)).roll.cores);
+    if (invitation.socket.empty()) throw Error(Code::unavailable, "there is none");
+    if (invitation.kept && !receives) {
+      passed = Passed{all.own->arena, invitation};
+      return;
+    }
+    Descriptor file;
+    if (receives) {
+      const Descriptor socket = connect_local(invitation.socket);
+      greet(socket.fd(), membership.secret, {Role::arena, membership.rank, membership.size}, deadline);
+      file = receive_descriptor(socket, deadline);
+    } else {
+      file = another_of(offer.file.fd());
+    }
+    const auto bytes = Arena::file_bytes(invitation.ranks, invitation.region);
+    const auto place = std::find(group.begin(), group.end(), membership.rank) - group.begin();
+    const int number = invitation.numbers[static_cast<std::size_t>(place)];
+    auto arena = Arena::make(std::make_shared<const Mapping>(std::move(file), bytes), number,
+                             invitation.ranks, invitation.region);
+    // Before any of them hears that all have a rank block. A former process may have left something there.
+    std::memset(static_cast<void*>(&arena->block(number)), 0, sizeof(RankBlock));
+    tell(arena->block(number).roll.cores);
+    passed = Passed{std::move(arena), invitation};
   });
-  groups = dissolve(groups, can);
-  const auto& group = group_with(groups, world.membership.rank);
-  std::shared_ptr<PeerMemory> peers = access_out(control, config, group, deadline);
+  for (std::size_t place = 0; passed && place < group.size(); ++place) {
+    if (!can[static_cast<std::size_t>(group[place])]) passed->invitation.numbers[place] = kNone;
+  }
+  groups = set_apart(groups, can);
+  return passed;
+}
+
+/// Lets the ranks of each group share an arena, of which at least one rank does not have it. The groups
+/// become the ranks that do.
+std::optional<SharedHost> share_arena(World& world, const Config& config, Groups& groups, const AllKept& all,
+                                      TimePoint deadline) {
+  if (all_alone(groups)) return std::nullopt;
+  auto passed = pass_on(world, config, groups, all, deadline);
+  if (all_alone(groups)) return std::nullopt;
+  const std::vector<int>& group = group_with(groups, world.membership.rank);
+  std::vector<int> numbers;
+  std::vector<Occupant> occupants;
+  if (passed) {
+    occupants = passed->invitation.occupants;
+    std::copy_if(passed->invitation.numbers.begin(), passed->invitation.numbers.end(),
+                 std::back_inserter(numbers), [](int number) { return number != kNone; });
+  } else {  // it is alone here, and takes part in what all ranks have to call
+    numbers = {0};
+    occupants = {{}};
+  }
+  std::shared_ptr<PeerMemory> peers =
+      access_out(*world.control, config, group, numbers, occupants, world.membership.generation, deadline);
   if (group.size() == 1) return std::nullopt;
-  world.host_memory = std::make_shared<KeptArena>(arena, peers);
-  return SharedHost{Communicator(arena, arena->rank(), static_cast<int>(group.size())), std::move(peers)};
+  const auto keepers = passed->invitation.kept ? all.keepers(group) : std::vector<int>{};
+  std::vector<std::uint64_t> blocks;
+  for (std::size_t place = 0; place < group.size(); ++place) {
+    const bool keeps = std::find(keepers.begin(), keepers.end(), group[place]) != keepers.end();
+    blocks.push_back(keeps ? all.of(group[place]).block
+                           : static_cast<std::uint64_t>(numbers[place]) * sizeof(RankBlock));
+  }
+  const auto place = std::find(group.begin(), group.end(), world.membership.rank) - group.begin();
+  const bool keeps = std::find(keepers.begin(), keepers.end(), world.membership.rank) != keepers.end();
+  auto kept = std::make_shared<KeptArena>();
+  kept->arena = passed->arena;
+  kept->peers = peers;
+  kept->occupants = std::move(occupants);
+  world.host_memory = std::move(kept);
+  return SharedHost{
+      Communicator(passed->arena, static_cast<int>(place), numbers, blocks, keeps ? all.block : nullptr),
+      std::move(peers)};
 }
 
 }  // namespace
@@ -397,18 +592,24 @@ SharedHosts share_hosts(World& world, const Config& config, TimePoint deadline) 
   const std::string mine = hint();
   const Groups groups = group_by(exchange(*world.control, std::as_bytes(std::span(mine)), deadline));
   if (all_alone(groups)) return {groups, {}};
-  GoingOn going_on = find_going_on(world, groups, deadline);
+  const AllKept all = exchange_kept(world, deadline);
   std::vector<bool> needs_arena;  // the others are alone here, and take part in what all ranks have to call
-  for (int rank = 0; rank < world.membership.size; ++rank) needs_arena.push_back(!going_on.contains(rank));
+  for (int rank = 0; rank < world.membership.size; ++rank)
+    needs_arena.push_back(!all.goes_on(group_with(groups, rank)));
   Groups fresh = set_apart(groups, needs_arena);
-  auto own = share_new_arena(world, config, fresh, deadline);
-  if (going_on.own) own = std::move(going_on.own);
-  Groups all = going_on.groups;
-  for (auto& group : fresh) {
-    if (!going_on.contains(group.front())) all.push_back(std::move(group));
+  auto own = share_arena(world, config, fresh, all, deadline);
+  Groups hosts;
+  for (const auto& group : groups) {
+    if (!all.goes_on(group)) continue;
+    hosts.push_back(group);
+    if (std::find(group.begin(), group.end(), world.membership.rank) != group.end())
+      own = go_on(all, group, world.membership);
   }
-  std::sort(all.begin(), all.end());  // by their lowest ranks
-  return {std::move(all), std::move(own)};
+  for (auto& group : fresh) {
+    if (needs_arena[static_cast<std::size_t>(group.front())]) hosts.push_back(std::move(group));
+  }
+  std::sort(hosts.begin(), hosts.end());  // by their lowest ranks
+  return {std::move(hosts), std::move(own)};
 }
 
 }  // namespace hora::shm

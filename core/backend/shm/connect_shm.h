@@ -31,10 +31,11 @@ struct SharedHosts {
 /// over a local socket, on which both sides prove that they know the secret. The ranks that could map the
 /// file are a host, and any other rank is one by itself.
 ///
-/// `world.host_memory` is that of the former generation of the job. Where all ranks of a host have kept the
-/// same arena, they go on with it, on rank blocks that no rank of the former generation looks at. Else it is
-/// replaced by that of the new arena. Throws Error(aborted) when a rank is lost, Error(timeout) at the
-/// deadline.
+/// `world.host_memory` is that of the former generation of the job. Where ranks of a host have kept an arena,
+/// they go on with it, on rank blocks that no rank of the former generation looks at. The lowest of them
+/// passes the file to ranks that do not have it. Such a rank gets a part of the arena that no process has
+/// had, or one whose process has certainly ended. Without room for it all get a new arena. Throws
+/// Error(aborted) when a rank is lost, Error(timeout) at the deadline.
 SharedHosts share_hosts(World& world, const Config& config, TimePoint deadline);
 
 }  // namespace hora::shm

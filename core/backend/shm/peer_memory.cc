@@ -77,6 +77,7 @@ std::unique_ptr<PeerMemory> make_process_memory(const std::vector<int>& pids,
   auto memory = std::make_unique<ProcessMemory>(pids);
   try {
     for (std::size_t rank = 0; rank < pids.size(); ++rank) {
+      if (probes[rank] == 0) continue;
       std::uint64_t word = 0;
       memory->read(static_cast<int>(rank), &word, probes[rank], sizeof word);
       if (word != kProbe) return nullptr;  // the number means another process over there

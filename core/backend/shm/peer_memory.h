@@ -22,7 +22,8 @@ class PeerMemory {
 };
 
 /// Through the kernel (process_vm_readv, process_vm_writev), which may refuse it: then nullptr. `pids` and
-/// `probes`: each rank's process, and the address of a word there that holds kProbe and may be written to.
+/// `probes`: each rank's process, and the address of a word there that holds kProbe and may be written to; 0:
+/// nobody reaches into this rank.
 std::unique_ptr<PeerMemory> make_process_memory(const std::vector<int>& pids,
                                                 const std::vector<std::uint64_t>& probes);
 inline constexpr std::uint64_t kProbe = 0x686F7261'70726F62;

@@ -37,6 +37,26 @@ TEST(Units, ForgetsKindsThatNotAllRanksKnow) {
   EXPECT_THAT(units.unasked(), ElementsAre(0, 1));
 }
 
+TEST(Units, RecallKindsAsIfTheyHadBeenLearned) {
+  Units learned(/*sparse_as_dense=*/false);
+  Units recalled(/*sparse_as_dense=*/false);
+  for (Units* units : {&learned, &recalled}) {
+    const int unit = units->add_unit();
+    for (int i = 0; i < 3; ++i) units->add_parameter(unit, kUnknown);
+    units->add_parameter(unit, kDense);
+  }
+  learned.asked(learned.unasked());
+  learned.learn({2, kUnknown, kDense}, /*lasting=*/true);
+  learned.end_round();
+  const auto kinds = learned.lasting_kinds();
+  EXPECT_THAT(kinds, ElementsAre(2, kUnknown, kDense, kDense));
+  recalled.forget_kinds();
+  recalled.recall(kinds);
+  EXPECT_THAT(recalled.unsubmitted(), UnorderedElementsAre(ElementsAre(3, 2), ElementsAre(0)));
+  EXPECT_EQ(recalled.lasting_kinds(), kinds);
+  EXPECT_THAT(recalled.unasked(), ElementsAre(1));
+}
+
 TEST(Units, SubmitASparseGradientAloneWhateverIsKnownOfItsUnit) {
   for (const auto& kinds : {std::vector<int>{1, kDense, kDense}, {kDense, 1, kDense}}) {
     Units units(/*sparse_as_dense=*/false);

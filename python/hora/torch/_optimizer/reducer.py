@@ -8,17 +8,17 @@ from typing import Any
 
 import torch
 
-from hora import _native
-from hora._errors import HoraArgumentError, HoraError, HoraUsageError
+from hora import _job, _native
+from hora._errors import HoraArgumentError, HoraError, HoraRanksChangedError, HoraUsageError
 from hora.compression import in_transfer
 from hora.torch._ops import devices
 from hora.torch._ops.allreduce import allreduce
 from hora.torch._ops.reduction import Reduction
 from hora.torch._optimizer.finite import all_finite
-from hora.torch._optimizer.kinds import KindExchange
+from hora.torch._optimizer.kinds import KindExchange, LastingKinds
 from hora.torch._optimizer.parameters import Groups, fresh_parameters, group_numbers
 from hora.torch._optimizer.rounds import Rounds, for_all
-from hora.torch._optimizer.slots import DENSE, UNKNOWN, Slot, check_not_taken, new_slot, places, take
+from hora.torch._optimizer.slots import DENSE, UNKNOWN, Slot, check_not_taken, give_places, new_slot, take
 from hora.torch._optimizer.transfers import DenseTransfer, SparseTransfer, Transfer, submit
 from hora.torch._untraced import untraced
 
@@ -54,6 +54,7 @@ class GradientReducer(Rounds):
         self._units: dict[int, int] = {}  # of each group
         self._known: set[int] = set()
         self._exchange: KindExchange | None = None
+        self._kinds = LastingKinds(self.label, self.slots, self.units, reduction.process_set)
         self._adopt_new()
 
     # --- parameters ---
@@ -112,7 +113,9 @@ class GradientReducer(Rounds):
     # --- during backward() ---
 
     def _before(self, slot: Slot) -> None:
-        """backward() is about to add to this gradient."""
+        """backward() is about to add to this gradient. It stops if it would reduce and cannot."""
+        if _job.runtime().generation_has_ended and not self.state.accumulating:
+            raise HoraRanksChangedError("the generation of the job has ended while backward() ran")
         task = torch._C._current_graph_task_id()
         while (todo := self.state.before(slot.number, task)) != _native.Before.nothing:
             if todo == _native.Before.begin:
@@ -193,17 +196,17 @@ class GradientReducer(Rounds):
         except HoraError:
             self._exchange = None
             raise
-        dense = [
-            slot
-            for slot, kind in zip(exchange.slots, kinds, strict=True)
-            if slot.place is None and self.units.travels_dense(kind)
-        ]
-        for slot, place in zip(dense, places(dense), strict=True):
-            slot.place = place
+        give_places(exchange.slots, kinds, self.units)
         self.units.learn(kinds, lasting)
         self._exchange = None  # not after Ctrl-C: the others have learned or will
 
+    def begin_pass(self, task: int) -> None:
+        """A hook has run in autograd's pass of this number."""
+        self._kinds.take_places()
+        super().begin_pass(task)
+
     def _submit(self, parameters: list[int]) -> None:
+        self._kinds.take_places()
         slots = [self.slots[each] for each in parameters]
         transfers: list[Transfer] = [self._transfer(slot) for slot in slots]
         submit(transfers)

@@ -163,6 +163,17 @@ def _whole_lines(size: int) -> int:
     return (size + _LINE - 1) // _LINE * _LINE
 
 
+def give_places(slots: list[Slot], kinds: list[int], units: _native.Units) -> None:
+    """Gives those slots a place whose gradients are reduced as dense ones and have none."""
+    dense = [
+        slot
+        for slot, kind in zip(slots, kinds, strict=True)
+        if slot.place is None and units.travels_dense(kind)
+    ]
+    for slot, place in zip(dense, places(dense), strict=True):
+        slot.place = place
+
+
 def places(slots: list[Slot]) -> list[torch.Tensor]:
     """Places for the gradients of these, side by side in memory that ranks exchange fastest: which those of a
     host share, or of a GPU, which NCCL knows. One block for each dtype and device; each place keeps its block

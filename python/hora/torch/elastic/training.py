@@ -173,6 +173,10 @@ class Training:
                     return
                 step = self._begin(whole)
                 for piece in step.pieces:
+                    if _job.runtime().generation_has_ended:
+                        step.is_void = True
+                        self._finish(step)
+                        break
                     step.taken += 1
                     yield self._batches.load(piece)
                     if step.done != step.taken:

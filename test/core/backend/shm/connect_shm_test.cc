@@ -37,11 +37,15 @@ TimePoint deadline() { return Clock::now() + std::chrono::seconds(30); }
 
 /// One rank of a job, and what it shares with others of its host, if there are any.
 struct Connected {
-  explicit Connected(const Config& config)
+  /// `former`: what its process has kept from a former generation.
+  explicit Connected(const Config& config, std::shared_ptr<HostMemory> former = nullptr)
       : world(tcp::connect_tcp_control(membership_of(config), config, deadline())) {
+    world.host_memory = std::move(former);
     auto shared = share_hosts(world, config, deadline());
     hosts = hosts_of(std::move(shared.ranks), config.rank);
     if (!shared.own) return;
+    communicator = shared.own->communicator;
+    peers = shared.own->peers;
     collective = make_shm_collective(shared.own->communicator, shared.own->peers);
     world.control->on_loss([this](const Status& why) { collective->abort(why); });
   }
@@ -51,6 +55,8 @@ struct Connected {
 
   World world;
   Hosts hosts;
+  std::optional<Communicator> communicator;
+  std::shared_ptr<PeerMemory> peers;
   std::unique_ptr<Collective> collective;
 };
 
@@ -242,6 +248,70 @@ class Intruder {
   std::atomic<bool> done_ = false;
   std::thread thread_;
 };
+
+/// Four generations of a job on one host, whose processes come and go.
+class ComingAndGoing {
+ public:
+  ComingAndGoing() {
+    for (const auto& members : kMembers) {
+      configs_.push_back(loopback_configs(static_cast<int>(members.size())));
+      for (auto& config : configs_.back()) config.member_fd = 0;  // of an elastic job
+    }
+  }
+
+  void run(int process) {
+    std::shared_ptr<HostMemory> kept;
+    std::shared_ptr<std::byte> gradients;
+    for (std::size_t generation = 0; generation < kMembers.size(); ++generation) {
+      const auto& members = kMembers[generation];
+      const auto found = std::find(members.begin(), members.end(), process);
+      if (found == members.end()) continue;
+      const auto place = static_cast<int>(found - members.begin());
+      const Config& config = configs_[generation][static_cast<std::size_t>(place)];
+      const Connected connected(config, std::exchange(kept, nullptr));
+      ASSERT_TRUE(connected.communicator) << generation;
+      const Communicator& communicator = *connected.communicator;
+      if (connected.peers) {  // else nobody knows who has ended
+        EXPECT_EQ(communicator.rank_at(place), kNumbers[static_cast<std::size_t>(process)]);
+      }
+      if (!gradients) gradients = connected.collective->allocate(kBytes);
+      EXPECT_TRUE(communicator.arena().contains(gradients.get()))
+          << "process " << process << " in generation " << generation;
+      use(connected, reinterpret_cast<float*>(gradients.get()), place, static_cast<int>(members.size()));
+      if (process == kIdler) {
+        for (const int other : {0, 2}) await_end_of(other, connected.peers.get());
+      }
+      if (generation == 2 && process != 3) await_end_of(3, connected.peers.get());
+      kept = connected.world.host_memory;
+    }
+  }
+
+  static constexpr int kProcesses = 6;
+
+ private:
+  static void use(const Connected& connected, float* gradients, int rank, int ranks) {
+    reduce_and_check(*connected.collective, gradients, kBytes / sizeof(float), rank, ranks);
+    use_everything(*connected.collective, rank, ranks);
+    exchange(*connected.world.control, {}, deadline());
+  }
+  static void await_end_of(int number, const PeerMemory* peers) {
+    const TimePoint latest = deadline();
+    while (peers != nullptr && !peers->has_ended(number) && Clock::now() < latest) std::this_thread::yield();
+  }
+
+  static constexpr std::size_t kBytes = std::size_t{4} << 20;
+  static constexpr int kIdler = 1;  // it leaves after the first generation, and still uses its memory
+  const std::vector<std::vector<int>> kMembers{{0, 1, 2}, {0, 2, 3}, {0, 2, 3, 4}, {0, 2, 4, 5}};
+  const std::vector<int> kNumbers{0, 1, 2, 3, 4, 3};  // the last process gets the place of one that has ended
+  std::vector<std::vector<Config>> configs_;
+};
+
+TEST(ConnectShm, ProcessesThatJoinShareTheArenaOfTheOthers) {
+  const auto ends =
+      run_processes(ComingAndGoing::kProcesses,
+                    [job = std::make_shared<ComingAndGoing>()](int process) { job->run(process); });
+  EXPECT_EQ(ends, std::vector<int>(ComingAndGoing::kProcesses));
+}
 
 TEST(ConnectShm, UnknownProcessesAtTheLocalSocketAreRefused) {
   for (int round = 0; round < 5; ++round) {

@@ -55,7 +55,7 @@ TEST(ProcessMemory, ReadsAndWritesAnotherProcess) {
 TEST(ProcessMemory, IsNotUsedWhenTheProbeIsSomethingElse) {
   std::uint64_t probe = 1;
   EXPECT_EQ(make_process_memory({::getpid()}, {address_of(&probe)}), nullptr);
-  EXPECT_EQ(make_process_memory({::getpid()}, {0}), nullptr);
+  EXPECT_EQ(make_process_memory({::getpid()}, {8}), nullptr);
 }
 
 TEST(ThreadMemory, IsTheSameMemory) {
