@@ -30,9 +30,20 @@ _USAGE = "usage: hrun"
 _REFUSED = 2  # the exit code of hrun where it has started nothing
 
 
-def result_name(rank: int) -> str:
-    """The file in which a rank leaves its result: a pickled value as bytes, or a Failure; pickled."""
+def result_name(rank: int | str) -> str:
+    """The file in which a rank leaves its result: a pickled value as bytes, or a Failure; pickled. In an
+    elastic job, the process that was started last for a rank."""
     return f"result.{rank}"
+
+
+#: A program that becomes another one, which gets SIGTERM when the thread that has started it ends: with the
+#: caller, however that may end. Arguments: the process of the caller, and the words of the other program.
+_ENDS_WITH_THE_CALLER = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[2:])
+"""
 
 
 @dataclasses.dataclass
@@ -102,13 +113,20 @@ def run(
             there.
         verbose: say what is done.
         executable: the Python to run the ranks, with this version of Hora; else that of this process.
+        min_num_proc, min_np: the job is elastic (docs/elastic.md): it goes on as long as so many ranks are
+            left, and processes that are lost are replaced; both are the same.
+        max_num_proc, max_np: how many ranks an elastic job may have; both are the same. Without min_num_proc
+            it needs num_proc.
+        host_discovery_script: a command that prints the hosts of an elastic job.
+        slots: of a host that the command prints without a number.
+        reset_limit: ends the job when its ranks have changed so often.
+        cooldown_range: seconds, the shortest and the longest, after which a rank that has failed again is
+            replaced.
         disable_cache, use_gloo: accepted, and of no consequence.
-        min_num_proc, max_num_proc, slots, reset_limit, cooldown_range, host_discovery_script, min_np, max_np:
-            for jobs whose ranks come and go, which are not supported yet.
         use_mpi, mpi_args: there is no mpirun beneath; leave them out.
 
     Returns:
-        The results by rank.
+        The results by rank. Of an elastic job, those of the ranks that have called `func` to its end.
 
     Raises:
         HoraRankError (a RuntimeError): `func` raised an exception on a rank; it has the rank and the
@@ -117,16 +135,6 @@ def run(
         HoraArgumentError (a ValueError): an argument makes no sense or is not supported, or cannot be
             pickled.
     """
-    _refuse_elastic(
-        min_num_proc=min_num_proc,
-        max_num_proc=max_num_proc,
-        slots=slots,
-        reset_limit=reset_limit,
-        cooldown_range=cooldown_range,
-        host_discovery_script=host_discovery_script,
-        min_np=min_np,
-        max_np=max_np,
-    )
     if use_mpi or mpi_args is not None:
         raise HoraArgumentError(
             "use_mpi= and mpi_args= have no meaning: hrun starts the ranks, without MPI; leave them out"
@@ -134,6 +142,11 @@ def run(
     if hosts is not None and hostfile is not None:
         raise HoraArgumentError("give either hosts= or hostfile=, not both")
     ranks = _number_of_ranks(num_proc, np)
+    least = _one_of("min_num_proc", min_num_proc, "min_np", min_np)
+    most = _one_of("max_num_proc", max_num_proc, "max_np", max_np)
+    is_elastic = (least, most, host_discovery_script) != (None, None, None)
+    if np is None and num_proc == 1 and least is not None:
+        ranks = least
     options = ["-np", str(ranks)]
     networks = (
         [network_interface, network_interfaces]
@@ -148,9 +161,16 @@ def run(
         ("--ssh-identity-file", ssh_identity_file),
         *(("--network", network) for network in networks),
         ("--output-filename", output_filename),
+        ("--min-np", least),
+        ("--max-np", most),
+        ("--host-discovery-script", host_discovery_script),
+        ("--slots-per-host", slots),
+        ("--reset-limit", reset_limit),
     ]
     for flag, value in flags:
         options += [] if value is None else [flag, str(value)]
+    if cooldown_range is not None:
+        options += ["--blacklist-cooldown-range", *map(str, cooldown_range)]
     options += ["--verbose"] if verbose else []
     options += ["--horovod"] if _aliases.installed() else []
     content = _pickled_call(func, args, dict(kwargs or {}))
@@ -159,15 +179,18 @@ def run(
         (directory / CALL).write_bytes(pickle.dumps((sys.path, content)))
         program = [executable or sys.executable, "-m", "hora._rank_main", name]
         exit_code, remarks = _hrun([*options, *program])
+        if is_elastic and exit_code == 0:
+            return _results_of_those_left(directory)
         return _results(directory, ranks, exit_code, remarks)
 
 
-def _refuse_elastic(**arguments: object) -> None:
-    for name, value in arguments.items():
-        if value is not None:
-            raise HoraArgumentError(
-                f"{name}={value!r}: the ranks of a job stay the same in this version; leave it out"
-            )
+def _one_of(name: str, value: int | None, other_name: str, other: int | None) -> int | None:
+    """The value of an argument that has two names."""
+    if value is not None and other is not None and value != other:
+        raise HoraArgumentError(
+            f"{name}={value} and {other_name}={other} are the same argument: give one of them"
+        )
+    return other if value is None else value
 
 
 def _number_of_ranks(num_proc: int, np: int | None) -> int:
@@ -264,15 +287,14 @@ class _Echo:
 
 def _hrun(arguments: list[str]) -> tuple[int, list[str]]:
     """Runs hrun to its end; its exit code, and what it said itself. A process group of its own keeps the
-    terminal's Ctrl-C from coming twice, which would mean more. Nothing is written to its input: its end tells
-    rank 0 of ours.
+    terminal's Ctrl-C from coming twice, which would mean more.
 
     Raises:
         HoraArgumentError: hrun takes the arguments for wrong, and has started nothing.
     """
     process = subprocess.Popen(
-        [find_hrun(), *arguments],
-        stdin=subprocess.PIPE,
+        [sys.executable, "-ISc", _ENDS_WITH_THE_CALLER, str(os.getpid()), find_hrun(), *arguments],
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         process_group=0,
@@ -336,6 +358,13 @@ def _results(directory: pathlib.Path, ranks: int, exit_code: int, remarks: list[
             f"all ranks returned, and then the job ended with exit code {exit_code}: {'; '.join(remarks)}",
             stacklevel=3,
         )
+    return [pickle.loads(result) for result in found if isinstance(result, bytes)]
+
+
+def _results_of_those_left(directory: pathlib.Path) -> list[Any]:
+    """The results of an elastic job that has ended well, by rank."""
+    files = sorted(directory.glob(result_name("*")), key=lambda file: int(file.suffix.removeprefix(".")))
+    found = [pickle.loads(file.read_bytes()) for file in files]
     return [pickle.loads(result) for result in found if isinstance(result, bytes)]
 
 

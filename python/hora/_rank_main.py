@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
 import sys
-import threading
 import time
 import traceback
 from typing import Any
@@ -39,21 +37,6 @@ def _folder_of_the_call(directory: str) -> PrivateFolder:
         )
 
 
-def _end_with_the_caller() -> None:
-    """Ends the job when the process that called `hora.run` ends, however that may be: it holds the other end
-    of what this rank reads, wherever the rank runs."""
-    caller = os.dup(0)
-    with open(os.devnull, "rb") as nothing:  # the function has no input
-        os.dup2(nothing.fileno(), 0)
-
-    def watch() -> None:
-        while os.read(caller, 1):
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
 def _failure(error: BaseException) -> Failure:
     trace = error.__traceback__
     while (
@@ -76,16 +59,20 @@ def call(content: bytes) -> bytes:
     return _pickles.dumps(result)
 
 
+def _leaves_in_order(error: BaseException) -> bool:
+    """Whether this process leaves an elastic job that goes on, as it was asked to."""
+    return isinstance(error, SystemExit) and not error.code and "HORA_MEMBER_ID" in os.environ
+
+
 def main(directory: str) -> None:
-    if os.environ["HORA_RANK"] == "0":
-        _end_with_the_caller()
     folder = _folder_of_the_call(directory)
     path, content = pickle.loads(folder.read(CALL))
     sys.path.extend(each for each in path if each not in sys.path)
     try:
         result = call(content)
     except BaseException as error:
-        _leave(folder, _failure(error))
+        if not _leaves_in_order(error):
+            _leave(folder, _failure(error))
         raise
     _leave(folder, result)
 

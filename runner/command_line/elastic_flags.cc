@@ -2,8 +2,10 @@
 #include "runner/command_line/elastic_flags.h"
 
 #include "runner/command_line/flag_checks.h"
+#include "runner/launch/environment.h"
 
 #include <limits>
+#include <string>
 
 namespace hora::hrun {
 namespace {
@@ -44,7 +46,12 @@ std::optional<DiscoveryPlan> ElasticFlags::discovery() const {
 }
 
 std::chrono::milliseconds ElasticFlags::pause_timeout() const {
-  return timeout ? seconds(*timeout) : elastic::ElasticPolicy{}.pause_timeout;
+  if (timeout) return seconds(*timeout);
+  const auto text = variable("HOROVOD_ELASTIC_TIMEOUT");
+  if (!text || text->empty()) return elastic::ElasticPolicy{}.pause_timeout;
+  const std::string wrong = number_from(0.001, kMostElasticSeconds, "seconds")(*text);
+  if (!wrong.empty()) refuse("HOROVOD_ELASTIC_TIMEOUT " + wrong);
+  return seconds(std::stod(*text));
 }
 
 std::optional<GenerationPolicy> ElasticFlags::policy(int ranks) const {

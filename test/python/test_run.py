@@ -12,6 +12,7 @@ import sys
 import textwrap
 
 import hora
+import hora.elastic
 import numpy as np
 import pytest
 
@@ -160,9 +161,9 @@ def test_a_rank_that_ends_without_a_result_is_named():
         ({"use_mpi": True}, "hrun starts the ranks, without MPI"),
         ({"use_mpi": True, "use_gloo": True}, "hrun starts the ranks, without MPI"),
         ({"mpi_args": "--verbose"}, "hrun starts the ranks, without MPI"),
-        ({"min_num_proc": 1}, "min_num_proc=1: the ranks of a job stay the same in this version"),
-        ({"host_discovery_script": "./hosts"}, "the ranks of a job stay the same in this version"),
-        ({"max_np": 4}, "the ranks of a job stay the same in this version"),
+        ({"np": 2, "min_num_proc": 3}, "--min-np"),
+        ({"min_num_proc": 1, "min_np": 2}, "min_num_proc=1 and min_np=2 are the same argument"),
+        ({"np": 3, "max_np": 2}, "--max-np"),
         ({"executable": "/nowhere/python"}, "cannot start '/nowhere/python': there is no such file"),
     ],
 )
@@ -241,3 +242,40 @@ def test_ranks_end_with_their_caller(how: signal.Signals):
                 assert caller.stderr.read().rstrip().endswith("KeyboardInterrupt")
         finally:
             caller.kill()
+
+
+def train_elastically() -> tuple[int, int]:
+    """Rank 1 is killed and replaced, and then rank 2 leaves."""
+    hora.init()
+    number = int(os.environ["HORA_RANK"])
+    state = hora.elastic.ObjectState(hora.broadcast_object, hora.rank, step=0, lost=False)
+
+    @hora.elastic.run
+    def train(state: hora.elastic.ObjectState) -> int:
+        while state.step < 6:
+            hora.allreduce(np.ones(4))
+            if number == 1 and state.step == 2 and "HORA_JOINS_LATE" not in os.environ:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if state.step == 3 and hora.size() < 3:  # until another process is there
+                state.commit()
+                continue
+            if number == 2 and state.step == 4:
+                os.kill(os.getpid(), signal.SIGTERM)
+            state.step += 1
+            state.commit()
+        return hora.size()
+
+    return number, train(state)
+
+
+def test_an_elastic_job_returns_the_results_of_the_ranks_that_are_left():
+    assert hora.run(train_elastically, min_np=2, np=3, max_np=3) == [(0, 2), (1, 2)]
+
+
+def test_an_elastic_job_that_fails_names_the_exception():
+    def fail() -> None:
+        hora.init()
+        raise KeyError("no data")
+
+    with pytest.raises(hora.HoraRankError, match="KeyError: 'no data'"):
+        hora.run(fail, min_num_proc=2)

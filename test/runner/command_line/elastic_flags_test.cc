@@ -53,6 +53,20 @@ TEST(ElasticFlags, SayWhenAStoppedRankIsEnded) {
   EXPECT_EQ(after("0"), std::chrono::milliseconds(0)) << "never";
 }
 
+TEST(ElasticFlags, TakeTheTimeOfAPauseAsHorovodsScriptsGiveIt) {
+  const auto pause = [](std::vector<std::string> words) {
+    return accepted(std::move(words)).elastic->members.pause_timeout;
+  };
+  ::setenv("HOROVOD_ELASTIC_TIMEOUT", "2.5", 1);
+  EXPECT_EQ(pause({"-np", "2", "--min-np", "1", "true"}), std::chrono::milliseconds(2500));
+  EXPECT_EQ(pause({"-np", "2", "--min-np", "1", "--elastic-timeout", "3", "true"}), std::chrono::seconds(3));
+  ::setenv("HOROVOD_ELASTIC_TIMEOUT", "soon", 1);
+  EXPECT_EQ(refusal({"-np", "2", "--min-np", "1", "true"}),
+            "hrun: HOROVOD_ELASTIC_TIMEOUT must be a number of seconds from 0.001 to 10000000, not 'soon'");
+  EXPECT_FALSE(accepted({"-np", "2", "true"}).elastic) << "it counts for elastic jobs alone";
+  ::unsetenv("HOROVOD_ELASTIC_TIMEOUT");
+}
+
 TEST(ElasticFlags, MakeAnElasticJobOfALeastNumberOfRanks) {
   EXPECT_FALSE(accepted({"-np", "2", "true"}).elastic);
   const auto policy = accepted({"-np", "4", "--min-np", "2", "--elastic-timeout", "1.5", "true"}).elastic;
