@@ -30,10 +30,13 @@ _USAGE = "usage: hrun"
 _REFUSED = 2  # the exit code of hrun where it has started nothing
 
 
-def result_name(rank: int | str) -> str:
+_RESULT = "result."
+
+
+def result_name(rank: int) -> str:
     """The file in which a rank leaves its result: a pickled value as bytes, or a Failure; pickled. In an
     elastic job, the process that was started last for a rank."""
-    return f"result.{rank}"
+    return f"{_RESULT}{rank}"
 
 
 #: A program that becomes another one, which gets SIGTERM when the thread that has started it ends: with the
@@ -179,9 +182,10 @@ def run(
         (directory / CALL).write_bytes(pickle.dumps((sys.path, content)))
         program = [executable or sys.executable, "-m", "hora._rank_main", name]
         exit_code, remarks = _hrun([*options, *program])
+        found = _found(directory)
         if is_elastic and exit_code == 0:
-            return _results_of_those_left(directory)
-        return _results(directory, ranks, exit_code, remarks)
+            return _values(found)
+        return _results(found, ranks, exit_code, remarks)
 
 
 def _one_of(name: str, value: int | None, other_name: str, other: int | None) -> int | None:
@@ -335,16 +339,25 @@ def _pass_on(selector: selectors.BaseSelector, echoes: Mapping[int, _Echo]) -> N
             selector.unregister(key.fd)
 
 
-def _results(directory: pathlib.Path, ranks: int, exit_code: int, remarks: list[str]) -> list[Any]:
-    found: list[bytes | Failure | None] = []
-    for rank in range(ranks):
-        place = directory / result_name(rank)
-        found.append(pickle.loads(place.read_bytes()) if place.exists() else None)
-    failures = [result for result in found if isinstance(result, Failure)]
+def _found(directory: pathlib.Path) -> dict[int, bytes | Failure]:
+    """The results that ranks have left, by rank."""
+    return {
+        int(file.name.removeprefix(_RESULT)): pickle.loads(file.read_bytes())
+        for file in directory.glob(f"{_RESULT}*")
+    }
+
+
+def _values(found: dict[int, bytes | Failure]) -> list[Any]:
+    """The values of those that have one, by rank."""
+    return [pickle.loads(result) for _, result in sorted(found.items()) if isinstance(result, bytes)]
+
+
+def _results(found: dict[int, bytes | Failure], ranks: int, exit_code: int, remarks: list[str]) -> list[Any]:
+    failures = [result for _, result in sorted(found.items()) if isinstance(result, Failure)]
     if failures:
         first = min(failures, key=lambda failure: failure.when)
         raise HoraRankError(first.rank, first.text) from _exception_of(first)
-    missing = [rank for rank, result in enumerate(found) if result is None]
+    missing = sorted(set(range(ranks)) - found.keys())
     if missing:
         said = "".join(
             f"\n  {remark}" for remark in remarks if not remark.endswith(":")
@@ -358,14 +371,7 @@ def _results(directory: pathlib.Path, ranks: int, exit_code: int, remarks: list[
             f"all ranks returned, and then the job ended with exit code {exit_code}: {'; '.join(remarks)}",
             stacklevel=3,
         )
-    return [pickle.loads(result) for result in found if isinstance(result, bytes)]
-
-
-def _results_of_those_left(directory: pathlib.Path) -> list[Any]:
-    """The results of an elastic job that has ended well, by rank."""
-    files = sorted(directory.glob(result_name("*")), key=lambda file: int(file.suffix.removeprefix(".")))
-    found = [pickle.loads(file.read_bytes()) for file in files]
-    return [pickle.loads(result) for result in found if isinstance(result, bytes)]
+    return _values(found)
 
 
 def _exception_of(failure: Failure) -> BaseException | None:

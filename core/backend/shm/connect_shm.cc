@@ -36,7 +36,6 @@ namespace hora::shm {
 namespace {
 
 constexpr std::size_t kMostName = 100;
-constexpr int kNone = -1;
 constexpr std::size_t kLeastRegion = std::size_t{1} << 30;
 constexpr std::size_t kMostInAll = std::size_t{1} << 45;  // of 2^47 bytes of address space
 constexpr std::chrono::seconds kHandshakeTime(5);         // for which a silent process can hold up the others
@@ -98,10 +97,17 @@ Groups set_apart(const Groups& groups, const std::vector<bool>& can) {
   return smaller;
 }
 
+bool contains(const std::vector<int>& ranks, int rank) {
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
 const std::vector<int>& group_with(const Groups& groups, int rank) {
-  return *std::find_if(groups.begin(), groups.end(), [rank](const auto& group) {
-    return std::find(group.begin(), group.end(), rank) != group.end();
-  });
+  return *std::find_if(groups.begin(), groups.end(),
+                       [rank](const auto& group) { return contains(group, rank); });
+}
+
+int place_in(const std::vector<int>& group, int rank) {
+  return static_cast<int>(std::find(group.begin(), group.end(), rank) - group.begin());
 }
 
 bool all_alone(const Groups& groups) {
@@ -201,8 +207,7 @@ int admit(const Descriptor& socket, const Membership& membership, const std::vec
   if (user_of(socket) != ::geteuid()) throw Error(Code::invalid_argument, "it comes from another user");
   const Hello hello =
       welcome(socket.fd(), membership.secret, std::min(deadline, Clock::now() + kHandshakeTime)).hello;
-  if (hello.role != Role::arena || hello.size != membership.size ||
-      std::find(receivers.begin(), receivers.end(), hello.rank) == receivers.end()) {
+  if (hello.role != Role::arena || hello.size != membership.size || !contains(receivers, hello.rank)) {
     throw Error(Code::invalid_argument,
                 fmt::format("rank {} of {} is none of this arena", hello.rank, hello.size));
   }
@@ -414,7 +419,7 @@ std::vector<int> numbers_in(KeptArena& kept, const std::vector<int>& group, cons
   clear_ended(kept, taken, generation);
   std::vector<int> numbers;
   for (const int rank : group) {
-    if (std::find(keepers.begin(), keepers.end(), rank) != keepers.end()) {
+    if (contains(keepers, rank)) {
       numbers.push_back(all.of(rank).rank);
       continue;
     }
@@ -439,16 +444,17 @@ SharedHost go_on(const AllKept& all, const std::vector<int>& group, const Member
     blocks.push_back(all.of(each).block);
   }
   if (rank == group.front()) clear_ended(*all.own, {numbers.begin(), numbers.end()}, membership.generation);
-  const auto place = std::find(group.begin(), group.end(), rank) - group.begin();
-  return {Communicator(all.own->arena, static_cast<int>(place), numbers, blocks, all.block), all.own->peers};
+  return {Communicator(all.own->arena, place_in(group, rank), numbers, blocks, all.block), all.own->peers};
 }
 
 // --- an arena for ranks that do not have it ---
 
-/// The arena of this rank, and the ranks in it of its group.
+/// The arena of this rank, and its group's part of it. A value.
 struct Passed {
   std::shared_ptr<Arena> arena;
-  Invitation invitation;
+  bool kept = false;         ///< see Invitation
+  std::vector<int> numbers;  ///< the ranks in the arena of those of the group that have it
+  std::vector<Occupant> occupants;
 };
 
 /// The arena that a rank passes on.
@@ -486,6 +492,13 @@ Offer make_offer(const Config& config, const std::vector<int>& group, const AllK
   return offer;
 }
 
+/// The file of an arena, from the rank that passes it on.
+Descriptor receive_file(const Invitation& invitation, const Membership& membership, TimePoint deadline) {
+  const Descriptor socket = connect_local(invitation.socket);
+  greet(socket.fd(), membership.secret, {Role::arena, membership.rank, membership.size}, deadline);
+  return receive_descriptor(socket, deadline);
+}
+
 /// One rank of each group passes an arena to the others: the lowest one that has kept one, or the lowest one,
 /// which then makes a new one. The groups become the ranks that have it. Returns that of this rank, if it got
 /// one.
@@ -506,43 +519,36 @@ std::optional<Passed> pass_on(const World& world, const Config& config, Groups& 
   const Invitation invitation = invite(*world.control, offer.invitation, giver, group.size(), deadline);
   std::vector<int> receivers;
   for (const int rank : group) {
-    const bool keeps = std::find(keepers.begin(), keepers.end(), rank) != keepers.end();
-    if (rank != giver && !(invitation.kept && keeps)) receivers.push_back(rank);
+    if (rank != giver && !(invitation.kept && contains(keepers, rank))) receivers.push_back(rank);
   }
-  const bool receives = std::find(receivers.begin(), receivers.end(), membership.rank) != receivers.end();
+  const bool receives = contains(receivers, membership.rank);
 
-  std::optional<Passed> passed;
+  std::shared_ptr<Arena> arena;
   std::optional<ArenaFileServer> server;
   if (offer.listener) server.emplace(offer.listener, offer.file, membership, receivers, deadline);
   const auto can = who_can(*world.control, deadline, "passing on the arena", [&] {
     if (group.size() == 1) return;
     if (invitation.socket.empty()) throw Error(Code::unavailable, "there is none");
     if (invitation.kept && !receives) {
-      passed = Passed{all.own->arena, invitation};
+      arena = all.own->arena;
       return;
     }
-    Descriptor file;
-    if (receives) {
-      const Descriptor socket = connect_local(invitation.socket);
-      greet(socket.fd(), membership.secret, {Role::arena, membership.rank, membership.size}, deadline);
-      file = receive_descriptor(socket, deadline);
-    } else {
-      file = another_of(offer.file.fd());
-    }
+    Descriptor file = receives ? receive_file(invitation, membership, deadline) : another_of(offer.file.fd());
     const auto bytes = Arena::file_bytes(invitation.ranks, invitation.region);
-    const auto place = std::find(group.begin(), group.end(), membership.rank) - group.begin();
-    const int number = invitation.numbers[static_cast<std::size_t>(place)];
-    auto arena = Arena::make(std::make_shared<const Mapping>(std::move(file), bytes), number,
-                             invitation.ranks, invitation.region);
+    const int number = invitation.numbers[static_cast<std::size_t>(place_in(group, membership.rank))];
+    auto made = Arena::make(std::make_shared<const Mapping>(std::move(file), bytes), number, invitation.ranks,
+                            invitation.region);
     // Before any of them hears that all have a rank block. A former process may have left something there.
-    std::memset(static_cast<void*>(&arena->block(number)), 0, sizeof(RankBlock));
-    tell(arena->block(number).roll.cores);
-    passed = Passed{std::move(arena), invitation};
+    std::memset(static_cast<void*>(&made->block(number)), 0, sizeof(RankBlock));
+    tell(made->block(number).roll.cores);
+    arena = std::move(made);
   });
-  for (std::size_t place = 0; passed && place < group.size(); ++place) {
-    if (!can[static_cast<std::size_t>(group[place])]) passed->invitation.numbers[place] = kNone;
-  }
   groups = set_apart(groups, can);
+  if (!arena) return std::nullopt;
+  Passed passed{std::move(arena), invitation.kept, {}, invitation.occupants};
+  for (std::size_t place = 0; place < group.size(); ++place) {
+    if (can[static_cast<std::size_t>(group[place])]) passed.numbers.push_back(invitation.numbers[place]);
+  }
   return passed;
 }
 
@@ -553,37 +559,29 @@ std::optional<SharedHost> share_arena(World& world, const Config& config, Groups
   if (all_alone(groups)) return std::nullopt;
   auto passed = pass_on(world, config, groups, all, deadline);
   if (all_alone(groups)) return std::nullopt;
-  const std::vector<int>& group = group_with(groups, world.membership.rank);
-  std::vector<int> numbers;
-  std::vector<Occupant> occupants;
-  if (passed) {
-    occupants = passed->invitation.occupants;
-    std::copy_if(passed->invitation.numbers.begin(), passed->invitation.numbers.end(),
-                 std::back_inserter(numbers), [](int number) { return number != kNone; });
-  } else {  // it is alone here, and takes part in what all ranks have to call
-    numbers = {0};
-    occupants = {{}};
-  }
-  std::shared_ptr<PeerMemory> peers =
-      access_out(*world.control, config, group, numbers, occupants, world.membership.generation, deadline);
+  const int rank = world.membership.rank;
+  const std::vector<int>& group = group_with(groups, rank);
+  // A rank that is alone here takes part in what all ranks have to call.
+  if (!passed) passed = Passed{nullptr, false, {0}, {{}}};
+  const std::vector<int>& numbers = passed->numbers;
+  std::shared_ptr<PeerMemory> peers = access_out(*world.control, config, group, numbers, passed->occupants,
+                                                 world.membership.generation, deadline);
   if (group.size() == 1) return std::nullopt;
-  const auto keepers = passed->invitation.kept ? all.keepers(group) : std::vector<int>{};
+  const auto keepers = passed->kept ? all.keepers(group) : std::vector<int>{};
   std::vector<std::uint64_t> blocks;
   for (std::size_t place = 0; place < group.size(); ++place) {
-    const bool keeps = std::find(keepers.begin(), keepers.end(), group[place]) != keepers.end();
-    blocks.push_back(keeps ? all.of(group[place]).block
-                           : static_cast<std::uint64_t>(numbers[place]) * sizeof(RankBlock));
+    blocks.push_back(contains(keepers, group[place])
+                         ? all.of(group[place]).block
+                         : static_cast<std::uint64_t>(numbers[place]) * sizeof(RankBlock));
   }
-  const auto place = std::find(group.begin(), group.end(), world.membership.rank) - group.begin();
-  const bool keeps = std::find(keepers.begin(), keepers.end(), world.membership.rank) != keepers.end();
   auto kept = std::make_shared<KeptArena>();
   kept->arena = passed->arena;
   kept->peers = peers;
-  kept->occupants = std::move(occupants);
+  kept->occupants = passed->occupants;
   world.host_memory = std::move(kept);
-  return SharedHost{
-      Communicator(passed->arena, static_cast<int>(place), numbers, blocks, keeps ? all.block : nullptr),
-      std::move(peers)};
+  return SharedHost{Communicator(passed->arena, place_in(group, rank), numbers, blocks,
+                                 contains(keepers, rank) ? all.block : nullptr),
+                    std::move(peers)};
 }
 
 }  // namespace
@@ -602,8 +600,7 @@ SharedHosts share_hosts(World& world, const Config& config, TimePoint deadline) 
   for (const auto& group : groups) {
     if (!all.goes_on(group)) continue;
     hosts.push_back(group);
-    if (std::find(group.begin(), group.end(), world.membership.rank) != group.end())
-      own = go_on(all, group, world.membership);
+    if (contains(group, world.membership.rank)) own = go_on(all, group, world.membership);
   }
   for (auto& group : fresh) {
     if (needs_arena[static_cast<std::size_t>(group.front())]) hosts.push_back(std::move(group));
