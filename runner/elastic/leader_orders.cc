@@ -58,13 +58,14 @@ void LeaderOrders::send(const LeaderAction& action, const ChangeCause& cause, Ge
 }
 
 void LeaderOrders::leave_out(const LeaderAction& action) {
-  auto& out = processes_.of(action.to).out;
-  if (!out) out = action.why;  // else it was told so already
+  ElasticProcess& process = processes_.of(action.to);
+  if (!process.out) process.out = action.why;  // else it was told so already
   ChangeReport* change = changes_.under_way();
   if (leader_.phase() == Leader::Phase::over || change == nullptr) return;
   const std::string rank = name(processes_.rank_of(action.to));
-  change->add(action.why.empty() ? fmt::format("{} has left", rank)
-                                 : fmt::format("{} is left out: {}", rank, action.why));
+  if (!action.why.empty()) return change->add(fmt::format("{} is left out: {}", rank, action.why));
+  const bool as_asked = process.going || process.asks_to_go;
+  change->add(fmt::format("{} {}", rank, as_asked ? "has left" : "ends because its program has failed"));
 }
 
 /// The first of the actions that tell a record.

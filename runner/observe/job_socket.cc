@@ -7,6 +7,7 @@
 #include <hora/status.h>
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -17,7 +18,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <cstring>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <random>
@@ -44,13 +45,26 @@ std::optional<RunningJob> job_named(const std::string& folder, std::string_view 
   return job;
 }
 
-std::optional<sockaddr_un> local_address_of(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return std::nullopt;
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  return address;
-}
+/// The address of a local socket. It has room for 107 bytes: a longer path is taken from its folder, as one
+/// of the files that this process has open.
+class LocalAddress {
+ public:
+  explicit LocalAddress(const std::filesystem::path& path) {
+    std::string name = path;
+    if (name.size() >= sizeof address_.sun_path) {
+      folder_ = Descriptor(::open(path.parent_path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+      name = fmt::format("/proc/self/fd/{}/{}", folder_.fd(), path.filename().string());
+    }
+    address_.sun_family = AF_UNIX;
+    name.copy(address_.sun_path, sizeof address_.sun_path - 1);
+  }
+  [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address_); }
+  static constexpr socklen_t kSize = sizeof(sockaddr_un);
+
+ private:
+  Descriptor folder_;
+  sockaddr_un address_{};
+};
 
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
@@ -100,12 +114,9 @@ std::vector<std::string> job_folders() {
 JobSocket::JobSocket(const Folder& folder, const std::string& job) {
   running_jobs(folder.path());  // which removes what dead ones have left
   const std::string unfinished = fmt::format("{}/{}", folder.path(), unfinished_name());
-  const auto address = local_address_of(unfinished);
-  if (!address)
-    throw Error(Code::unavailable, fmt::format("the path {} is too long for a socket", unfinished));
   listener_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!listener_) fail("cannot make a socket");
-  if (::bind(listener_.fd(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
+  if (::bind(listener_.fd(), LocalAddress(unfinished).get(), LocalAddress::kSize) != 0)
     fail("cannot make a socket at " + unfinished);
   path_.value = fmt::format("{}/{}.{}", folder.path(), job, ::getpid());
   // Under its name it listens from the beginning: who finds it and is refused knows that its hrun is gone.
@@ -155,11 +166,9 @@ std::vector<RunningJob> running_jobs(const std::string& folder) {
 }
 
 Descriptor connect_to_job(const std::string& path) {
-  const auto address = local_address_of(path);
   Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!address || !socket) return {};
-  if (::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0)
-    return socket;
+  if (!socket) return {};
+  if (::connect(socket.fd(), LocalAddress(path).get(), LocalAddress::kSize) == 0) return socket;
   const int why = errno;
   socket = Descriptor();
   errno = why;

@@ -475,6 +475,8 @@ TEST(Generations, DoNotFailBecauseOfARankThatHadLeft) {
   job.leave_and_fail(1);
   for (const int rank : {0, 2, 3}) job.finish(rank);
   EXPECT_TRUE(job.end(1, kBad)) << "also after the end of the training";
+  EXPECT_THAT(job.lines, ElementsAre("rank 1 (pid 101) ends because its program has failed; the job goes on "
+                                     "with 3 of 4 ranks (generation 2)"));
   EXPECT_EQ(job.losses(), "1 of 4 ranks was lost: rank 1 after 0.0 s (generation 2)");
   EXPECT_THAT(job.ends, IsEmpty());
 }
