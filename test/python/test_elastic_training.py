@@ -11,8 +11,6 @@ import subprocess
 import textwrap
 
 import pytest
-from hora.torch.elastic import shares
-from hora.torch.elastic.permutation import Permutation
 from ranks import HRUN, ROOT, environment_with, hrun
 from ready_ranks import ready_python, run_ready
 
@@ -443,44 +441,6 @@ def test_a_process_that_joins_belongs_to_no_process_set_of_the_others():
         "-np", "3", "--min-np", "1", *ready_python(), "-c", program, "process set", "2:2", seconds=60
     )
     assert results(replaced, 3)[0] == 6, replaced.stderr
-
-
-def test_an_order_has_each_sample_once_and_any_part_of_it_can_be_had():
-    for size in [*range(1, 80), 1000, 65536]:
-        order = Permutation(size, seed=3, epoch=size % 3)
-        numbers = order.numbers(0, size)
-        assert sorted(numbers) == list(range(size))
-        assert order.numbers(size // 3, size // 2 + 1) == numbers[size // 3 : size // 2 + 1]
-    orders = [Permutation(1000, seed, epoch).numbers(0, 1000) for seed in (0, 1) for epoch in (0, 1)]
-    for at, one in enumerate(orders):
-        for other in [list(range(1000)), *orders[:at]]:
-            assert sum(left == right for left, right in zip(one, other, strict=True)) < 10  # 1 is usual
-
-
-def test_first_samples_of_epochs_are_random():
-    """Each of 6 samples comes first about equally often, and each follows each of the others."""
-    orders = [Permutation(6, seed=5, epoch=epoch).numbers(0, 6) for epoch in range(3600)]
-    first = collections.Counter(order[0] for order in orders)
-    pairs = collections.Counter((order[2], order[3]) for order in orders)
-    assert len(first) == 6 and all(450 < times < 750 for times in first.values()), first
-    assert len(pairs) == 30 and all(60 < times < 180 for times in pairs.values()), pairs
-
-
-def test_ranks_share_each_step_without_rest():
-    for first, last in [(0, 1), (5, 37), (64, 128), (3, 100)]:
-        step = shares.Piece(2, first, last)
-        for ranks in range(1, 9):
-            of_ranks = [shares.microbatches(step, 8, rank, ranks) for rank in range(ranks)]
-            pieces = [piece for each in of_ranks for piece in each]
-            assert pieces == shares.microbatches(step, 8, 0, 1)
-            assert max(map(len, of_ranks)) - min(map(len, of_ranks)) <= 1
-            whole = [shares.share(step, rank, ranks) for rank in range(ranks)]
-            assert [sample for piece in [*pieces] for sample in range(piece.first, piece.last)] == list(
-                range(first, last)
-            )
-            assert [sample for piece in whole for sample in range(piece.first, piece.last)] == list(
-                range(first, last)
-            )
 
 
 def test_training_goes_on_from_a_checkpoint_as_if_it_had_not_ended():

@@ -58,8 +58,9 @@ LAYERS = {
     ],
     "core/include/hora": [],
     "frameworks/rounds": [],
-    "frameworks/torch": ["frameworks/rounds"],
-    "python/native": ["frameworks/rounds"],
+    "frameworks/samples": [],
+    "frameworks/torch": ["frameworks/rounds", "frameworks/samples"],
+    "python/native": ["frameworks/rounds", "frameworks/samples"],
     "runner": [
         "core/base",
         "core/device",
@@ -246,6 +247,7 @@ NAMESPACES = {
     "core/backend/cuda": "hora::cuda",
     "core/backend/nccl": "hora::nccl",
     "frameworks/rounds": "hora::rounds",
+    "frameworks/samples": "hora::samples",
     "runner": "hora::hrun",
 }
 
@@ -312,7 +314,8 @@ def untested(paths: list[str]) -> list[str]:
     sources = [
         path
         for path in paths
-        if re.fullmatch(r"(core|runner|frameworks/rounds)/.*\.cc", path) and path not in WITHOUT_A_TEST
+        if re.fullmatch(r"(core|runner|frameworks/rounds|frameworks/samples)/.*\.cc", path)
+        and path not in WITHOUT_A_TEST
     ]
     return [path for path in sources if f"test/{path.removesuffix('.cc')}_test.cc" not in paths]
 

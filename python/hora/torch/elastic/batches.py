@@ -12,8 +12,8 @@ from torch.utils.data import DataLoader
 from hora import _job
 from hora._errors import HoraArgumentError
 from hora.torch.elastic import shares
-from hora.torch.elastic.samples import mixed_seed, samples_of
-from hora.torch.elastic.shares import Piece
+from hora.torch.elastic.samples import samples_of
+from hora.torch.elastic.shares import Piece, mixed_seed
 
 
 class Batches:

@@ -7,16 +7,15 @@ import abc
 import collections
 import contextlib
 import itertools
-import random
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, SequentialSampler
 
+from hora import _native
 from hora._errors import HoraArgumentError, HoraUnsupportedError
-from hora.torch.elastic.permutation import Permutation
-from hora.torch.elastic.shares import Piece
+from hora.torch.elastic.shares import Piece, mixed_seed
 
 _COPIED = (
     "num_workers",
@@ -83,7 +82,7 @@ class IndexedSamples(Samples):
         self._shuffle = shuffle
         self._seed = seed
         self._epoch = -1
-        self._order = Permutation(1, 0, 0)
+        self._order = _native.Permutation(1, 0, 0)
         self._ahead = _ReadAhead(self._indices)
         own = torch.Generator()  # else the loader takes a number from the generator that dropout uses
         self._loader = DataLoader(data, batch_sampler=self._ahead, generator=own.manual_seed(seed), **options)
@@ -93,7 +92,8 @@ class IndexedSamples(Samples):
         if not self._shuffle:
             return list(range(piece.first, piece.last))
         if piece.epoch != self._epoch:
-            self._epoch, self._order = piece.epoch, Permutation(self._size, self._seed, piece.epoch)
+            seed = mixed_seed(self._seed)
+            self._epoch, self._order = piece.epoch, _native.Permutation(self._size, seed, piece.epoch)
         return self._order.numbers(piece.first, piece.last)
 
     def description(self) -> str:
@@ -178,11 +178,6 @@ class StreamedSamples(Samples):
         while self._first < place:
             self._kept.popleft()
             self._first += 1
-
-
-def mixed_seed(*numbers: int) -> int:
-    """A seed that depends on all of these, the same in every process."""
-    return random.Random(" ".join(map(str, numbers))).getrandbits(63)
 
 
 def _is_shuffled(loader: DataLoader[Any]) -> bool:

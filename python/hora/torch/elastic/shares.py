@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import NamedTuple
+
+from hora import _native
 
 
 class Piece(NamedTuple):
@@ -19,25 +20,19 @@ class Piece(NamedTuple):
         return self.last - self.first
 
 
-def _cut(first: int, last: int, parts: int) -> list[tuple[int, int]]:
-    """Parts in order, of which none has two samples more than another. The first one has the most."""
-    size = last - first
-    ends = [last - size * (parts - each) // parts for each in range(parts + 1)]
-    return list(itertools.pairwise(ends))
-
-
 def microbatches(step: Piece, microbatch: int, rank: int, ranks: int) -> list[Piece]:
     """The samples of a step that this rank gets, in pieces of `microbatch` samples. Only the last piece of
     the step may have fewer. The pieces are the same for any number of ranks, and those of a rank are
-    neighbours. No rank has two more than another. With more ranks than pieces the last ranks get none."""
-    pieces = -(-step.size // microbatch)
-    begin, end = _cut(0, pieces, ranks)[rank]
-    return [
-        Piece(step.epoch, first, min(first + microbatch, step.last))
-        for first in range(step.first + begin * microbatch, step.first + end * microbatch, microbatch)
-    ]
+    neighbours. No rank has two more than another. With more ranks than pieces some ranks get none."""
+    places = _native.microbatches((step.first, step.last), microbatch, rank, ranks)
+    return [Piece(step.epoch, *each) for each in places]
 
 
 def share(step: Piece, rank: int, ranks: int) -> Piece:
     """The samples of a step that this rank gets, in one piece. No rank gets two more than another."""
-    return Piece(step.epoch, *_cut(step.first, step.last, ranks)[rank])
+    return Piece(step.epoch, *_native.share((step.first, step.last), rank, ranks))
+
+
+def mixed_seed(*numbers: int) -> int:
+    """A seed of 63 bits that depends on all of these, the same in every process."""
+    return _native.mixed_seed([number % 2**64 for number in numbers])
