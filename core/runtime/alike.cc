@@ -50,4 +50,14 @@ void require_alike(Runtime& hora, const std::string& name, const std::string& th
               fmt::format("{} differ between ranks:\n  {}", things, fmt::join(lines, "\n  ")));
 }
 
+void require_like(Runtime& hora, const std::string& name, const std::string& sentence,
+                  const std::vector<Item>& items, int root, bool compares) {
+  const auto all = gather(hora, name, hora.rank() == root ? encode(items) : Bytes(), 0);
+  if (!compares || hora.rank() == root) return;
+  const auto of_root = decode_items(all.at(static_cast<std::size_t>(root)));
+  const auto lines = describe_differences({of_root, items}, {root, hora.rank()});
+  if (lines.empty()) return;
+  throw Error(Code::mismatch, fmt::format("{}:\n  {}", sentence, fmt::join(lines, "\n  ")));
+}
+
 }  // namespace hora

@@ -2,6 +2,7 @@
 #include "core/runtime/job.h"
 
 #include "core/base/log.h"
+#include "core/runtime/leave_on_sigterm.h"
 
 #include <exception>
 #include <utility>
@@ -125,9 +126,14 @@ std::uint64_t Job::next_generation() {
   return lasting_->steps.committed;
 }
 
+void Job::leave_on_sigterm() {
+  if (is_elastic()) hora::leave_on_sigterm(*generations_);
+}
+
 void Job::shutdown(const std::string& reason) {
   session()->check_process();
   check_thread();
+  forget_sigterm(*generations_);
   if (!reason.empty()) generations_->close();  // first: a thread may be waiting for a generation
   const std::lock_guard changing(changing_mutex_);
   session()->leave(reason);

@@ -73,6 +73,8 @@ class Job {
   /// As Runtime's.
   void ask_to_leave() { generations_->ask_to_leave(); }
   /// As Runtime's.
+  void leave_on_sigterm();
+  /// As Runtime's.
   [[nodiscard]] bool has_left() const { return generations_->has_left(); }
   /// As Runtime's.
   [[nodiscard]] bool change_is_due() const { return change_is_due_; }

@@ -146,6 +146,7 @@ bool Runtime::is_elastic() const { return job_->is_elastic(); }
 std::uint64_t Runtime::generation() const { return job_->session()->membership().generation; }
 int Runtime::state_root() const { return job_->state_root(); }
 void Runtime::ask_to_leave() { job_->ask_to_leave(); }
+void Runtime::leave_on_sigterm() { job_->leave_on_sigterm(); }
 bool Runtime::has_left() const { return job_->has_left(); }
 bool Runtime::generation_has_ended() const { return job_->generation_has_ended(); }
 bool Runtime::change_is_due() const { return job_->change_is_due(); }

@@ -2,6 +2,7 @@
 #include <hora/alike.h>
 #include <hora/torch.h>
 
+#include "frameworks/torch/optimizer_state.h"
 #include "frameworks/torch/tensor.h"
 #include "frameworks/torch/text.h"
 
@@ -94,23 +95,6 @@ std::int64_t broadcast_size(Runtime& hora, std::int64_t size, const std::string&
   return memory.item<std::int64_t>();
 }
 
-// The state of each kind of optimizer has its own type; LibTorch's archives know them all, with the options.
-std::string saved(torch::optim::Optimizer& optimizer) {
-  std::ostringstream stream;
-  torch::serialize::OutputArchive archive;
-  optimizer.save(archive);
-  archive.save_to(stream);
-  return stream.str();
-}
-
-/// Where the first parameter lies.
-torch::Device device_of(torch::optim::Optimizer& optimizer) {
-  for (auto& group : optimizer.param_groups()) {
-    if (!group.params().empty()) return group.params().front().device();
-  }
-  return torch::kCPU;
-}
-
 }  // namespace
 
 void broadcast_parameters(Runtime& hora, const NamedTensors& tensors, int root, int process_set) {
@@ -165,13 +149,9 @@ std::string broadcast_bytes(Runtime& hora, const std::function<std::string()>& m
 }
 
 void broadcast_optimizer_state(Runtime& hora, torch::optim::Optimizer& optimizer, int root, int process_set) {
-  const std::string bytes = broadcast_bytes(hora, [&] { return saved(optimizer); }, root,
+  const std::string bytes = broadcast_bytes(hora, [&] { return bytes_of(optimizer); }, root,
                                             {.name = "optimizer_state", .process_set = process_set});
-  if (hora.rank() == root) return;
-  std::istringstream stream(bytes);
-  torch::serialize::InputArchive archive;
-  archive.load_from(stream, device_of(optimizer));
-  optimizer.load(archive);
+  if (hora.rank() != root) load_bytes(optimizer, bytes);
 }
 
 }  // namespace hora

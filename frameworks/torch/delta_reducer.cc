@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/gradient_buckets.h"
 #include "frameworks/torch/gradient_hooks.h"
 #include "frameworks/torch/reducer.h"
 #include "frameworks/torch/tensor.h"
@@ -49,7 +50,11 @@ class DeltaReducer final : public Reducer {
 
  private:
   void adopt_new() {
-    for (auto& parameter : parameters_.adopt(hora_, optimizer_)) {
+    auto fresh = parameters_.adopt(optimizer_);
+    std::vector<Parameter*> listed;
+    for (auto& parameter : fresh) listed.push_back(&parameter);
+    give_places(hora_, listed);
+    for (auto& parameter : fresh) {
       install_hooks(*parameter.accumulate, alive_, [] {}, [] {});  // they say whose the parameter is
       all_.push_back(std::move(parameter));
     }

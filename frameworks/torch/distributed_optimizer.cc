@@ -39,7 +39,9 @@ void check(const DistributedOptions& options) {
   if (options.groups < 0) refuse(text_of("groups must be 0 or more, not {}", options.groups));
 }
 
+/// Whether there is nobody to reduce with, now and later.
 bool is_alone(const Runtime& hora, int process_set) {
+  if (hora.is_elastic() && process_set == 0) return false;
   const auto sets = hora.process_sets();
   const auto set = sets.find(process_set);
   if (set == sets.end())

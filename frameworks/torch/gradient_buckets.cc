@@ -16,7 +16,7 @@ std::size_t whole_lines(std::size_t bytes) { return (bytes + kCacheLine - 1) / k
 
 }  // namespace
 
-std::vector<torch::Tensor> make_gradient_places(Runtime& hora, const std::vector<torch::Tensor>& parameters) {
+void give_places(Runtime& hora, const std::vector<Parameter*>& parameters) {
   const auto block_of = [](const torch::Tensor& parameter) {
     return std::pair(parameter.scalar_type(), parameter.device().str());
   };
@@ -27,26 +27,25 @@ std::vector<torch::Tensor> make_gradient_places(Runtime& hora, const std::vector
     std::size_t used = 0;
   };
   std::map<std::pair<torch::ScalarType, std::string>, Block> blocks;
-  for (const auto& parameter : parameters) {
-    Block& block = blocks[block_of(parameter)];
-    block.device = lies_on(parameter);
-    block.bytes += whole_lines(parameter.nbytes());
+  for (const Parameter* each : parameters) {
+    Block& block = blocks[block_of(each->tensor)];
+    block.device = lies_on(each->tensor);
+    block.bytes += whole_lines(each->tensor.nbytes());
   }
   for (auto& [kind, block] : blocks) block.memory = hora.allocate(block.bytes, block.device);
 
-  std::vector<torch::Tensor> places;
-  for (const auto& parameter : parameters) {
+  for (Parameter* each : parameters) {
+    const torch::Tensor& parameter = each->tensor;
     Block& block = blocks[block_of(parameter)];
     const auto strides = parameter.is_non_overlapping_and_dense()
                              ? parameter.strides().vec()
                              : torch::empty_like(parameter.detach()).strides().vec();
     const auto options = parameter.detach().options();
-    places.push_back(at::from_blob(
+    each->place = at::from_blob(
         block.memory.get() + block.used, parameter.sizes(), strides, [memory = block.memory](void*) {},
-        options, options.device()));
+        options, options.device());
     block.used += whole_lines(parameter.nbytes());
   }
-  return places;
 }
 
 }  // namespace hora

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/rounds/round.h"
+#include "frameworks/torch/gradient_buckets.h"
 #include "frameworks/torch/gradient_hooks.h"
 #include "frameworks/torch/gradient_pass.h"
 #include "frameworks/torch/gradient_slot.h"
@@ -54,20 +55,20 @@ class GradientReducer final : public Reducer, private RoundMaker {
         hora_(hora),
         optimizer_(optimizer),
         parameters_(std::move(parameters)),
-        options_(std::move(options)) {
+        options_(std::move(options)),
+        generation_(hora.generation()) {
     adopt_new();
   }
 
   void synchronize() override {
+    if (holds_former_gradients()) return;
+    follow_generation();
     end_failed_pass();
     {
       const std::lock_guard lock(mutex_);
       if (!state_.spoiled().empty()) throw Error(Code::rank_failed, state_.spoiled());
       adopt_new();
-      const auto unsettled = state_.unsettled();
-      const bool own = std::any_of(unsettled.begin(), unsettled.end(),
-                                   [this](int parameter) { return slot_of(parameter).has_gradient(); });
-      if (!own && !state_.owes_round()) return;
+      if (!has_unreduced() && !state_.owes_round()) return;
     }
     make_rounds({this}, /*has_failed=*/false);
   }
@@ -90,6 +91,7 @@ class GradientReducer final : public Reducer, private RoundMaker {
   }
 
   void zero_grad(bool set_to_none) override {
+    follow_generation();
     finish();
     const std::lock_guard lock(mutex_);
     state_.forget();
@@ -116,7 +118,7 @@ class GradientReducer final : public Reducer, private RoundMaker {
 
  private:
   void adopt_new() {
-    std::vector<Parameter> fresh = parameters_.adopt(hora_, optimizer_);
+    std::vector<Parameter> fresh = parameters_.adopt(optimizer_);
     const std::vector<int> units = units_of(static_cast<std::int64_t>(fresh.size()));
     for (std::size_t i = 0; i < fresh.size(); ++i) {
       const int number = state_.add_parameter(fresh[i].name, units[i], rounds::kDense);
@@ -125,6 +127,20 @@ class GradientReducer final : public Reducer, private RoundMaker {
           *slot.accumulate, alive(), [this, &slot] { run_hook([&] { before(slot); }); },
           [this, &slot] { run_hook([&] { after(slot); }); });
     }
+    // A process that joins a running job shares the memory of the others on its host once it is there.
+    if (!is_alone()) find_places();
+  }
+
+  /// Whether this process is going to join a running job.
+  [[nodiscard]] bool is_alone() const { return hora_.is_elastic() && generation_ == 0; }
+
+  /// Gives places to the slots that have none.
+  void find_places() {
+    std::vector<Parameter*> without;
+    for (auto& slot : slots_) {
+      if (!slot.place.defined()) without.push_back(&slot);
+    }
+    give_places(hora_, without);
   }
 
   /// New units for as many new parameters: in order, the first with one more if they cannot be equal.
@@ -139,12 +155,48 @@ class GradientReducer final : public Reducer, private RoundMaker {
 
   GradientSlot& slot_of(int parameter) { return slots_[static_cast<std::size_t>(parameter)]; }
 
+  /// Whether this rank has gradients that were not reduced.
+  bool has_unreduced() {
+    const auto unsettled = state_.unsettled();
+    return std::any_of(unsettled.begin(), unsettled.end(),
+                       [this](int parameter) { return slot_of(parameter).has_gradient(); });
+  }
+
+  /// Whether the job has gone on with other ranks, and all gradients were reduced before that: those of a
+  /// step that may count.
+  bool holds_former_gradients() {
+    const std::lock_guard lock(mutex_);
+    return hora_.generation() != generation_ && state_.pass() == rounds::ReducerState::kNoPass &&
+           state_.pending().empty() && state_.spoiled().empty() && !state_.owes_round() && !has_unreduced();
+  }
+
+  /// If the job has gone on with other ranks, nothing is being reduced any more. Gradients are undefined:
+  /// some are this rank's, others reduced.
+  void follow_generation() {
+    const std::lock_guard lock(mutex_);
+    if (hora_.generation() == generation_) return;
+    const bool was_alone = is_alone();
+    for (auto& slot : slots_) {
+      slot.pending.reset();
+      slot.end_step();
+      slot.tensor.mutable_grad().reset();
+      if (was_alone) slot.place.reset();
+    }
+    state_.begin_generation();
+    find_places();
+    generation_ = hora_.generation();
+  }
+
   // --- during backward() ---
 
-  /// backward() is about to add to this gradient.
+  /// backward() is about to add to this gradient. It stops if what it makes cannot be reduced any more.
   void before(GradientSlot& slot) {
+    follow_generation();
     const int pass = torch::autograd::get_current_graph_task_id();
     std::unique_lock lock(mutex_);
+    if (!slot.place.defined()) find_places();
+    if (hora_.generation_has_ended() && !state_.is_accumulating())
+      throw Error(Code::generation_ended, "the generation of the job has ended while backward() ran");
     for (Before todo; (todo = state_.before(slot.number, pass)) != Before::nothing;) {
       if (todo == Before::begin) {
         begin_pass(pass, hora_.can_overlap(), lock);
@@ -282,6 +334,7 @@ class GradientReducer final : public Reducer, private RoundMaker {
   torch::optim::Optimizer& optimizer_;
   Parameters parameters_;
   DistributedOptions options_;
+  std::uint64_t generation_;        // in which it reduces
   std::deque<GradientSlot> slots_;  // by number; hooks refer to them: they stay where they are
 };
 

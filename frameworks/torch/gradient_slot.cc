@@ -15,11 +15,11 @@ constexpr std::size_t kLarge = 64 * 1024;  // bytes of a gradient for whose copy
 
 }  // namespace
 
-bool GradientSlot::is_on_host() const { return lies_on(place).kind == DeviceKind::host; }
+bool GradientSlot::is_on_host() const { return lies_on(tensor).kind == DeviceKind::host; }
 
 bool GradientSlot::in_place() const {
   const torch::Tensor& gradient = tensor.grad();
-  return gradient.defined() && gradient.layout() == torch::kStrided &&
+  return gradient.defined() && place.defined() && gradient.layout() == torch::kStrided &&
          gradient.data_ptr() == place.data_ptr();
 }
 

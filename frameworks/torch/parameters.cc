@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/parameters.h"
 
-#include "frameworks/torch/gradient_buckets.h"
 #include "frameworks/torch/gradient_hooks.h"
 #include "frameworks/torch/tensor.h"
 #include "frameworks/torch/text.h"
@@ -38,9 +37,8 @@ void Parameters::check_named(torch::optim::Optimizer& optimizer) const {
   }
 }
 
-std::vector<Parameter> Parameters::adopt(Runtime& hora, torch::optim::Optimizer& optimizer) {
+std::vector<Parameter> Parameters::adopt(torch::optim::Optimizer& optimizer) {
   std::vector<Parameter> found;
-  std::vector<torch::Tensor> tensors;
   for (std::size_t group = 0; group < optimizer.param_groups().size(); ++group) {
     const auto& params = optimizer.param_groups()[group].params();
     for (std::size_t i = 0; i < params.size(); ++i) {
@@ -50,14 +48,9 @@ std::vector<Parameter> Parameters::adopt(Runtime& hora, torch::optim::Optimizer&
       auto accumulate = torch::autograd::impl::grad_accumulator(params[i]);
       refuse_if_taken(*accumulate, name);
       found.push_back({name, params[i], {}, std::move(accumulate)});
-      tensors.push_back(params[i]);
     }
   }
-  auto places = make_gradient_places(hora, tensors);
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    found[i].place = std::move(places[i]);
-    known_.insert(tensors[i].unsafeGetTensorImpl());
-  }
+  for (const auto& parameter : found) known_.insert(parameter.tensor.unsafeGetTensorImpl());
   return found;
 }
 

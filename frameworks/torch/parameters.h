@@ -14,7 +14,7 @@ namespace hora {
 struct Parameter {
   std::string name;  // the same on all ranks; says so if its elements do not lie in the usual order
   torch::Tensor tensor;
-  torch::Tensor place;     // where what is to be reduced lies, in memory from the Runtime
+  torch::Tensor place;     // where what is to be reduced lies: see `give_places`
   NodePointer accumulate;  // adds to the gradient; alive, so that its hooks are
 };
 
@@ -29,8 +29,8 @@ class Parameters {
 
   /// Those that were not returned before, also because they were added or unfrozen since; on all ranks alike.
   /// Throws Error(invalid_argument) for one that has no name, cannot be sent, or is in another
-  /// DistributedOptimizer; then none is taken.
-  std::vector<Parameter> adopt(Runtime& hora, torch::optim::Optimizer& optimizer);
+  /// DistributedOptimizer; then none is taken. They have no places yet.
+  std::vector<Parameter> adopt(torch::optim::Optimizer& optimizer);
 
  private:
   [[nodiscard]] std::string name_of(const torch::Tensor& tensor, std::size_t group, std::size_t index) const;

@@ -299,7 +299,6 @@ def _taken() -> _native.Runtime | None:
         runtime, _runtime = _runtime, None
     if _owner != os.getpid():
         return None
-    _native.forget_sigterm()
     return runtime
 
 

@@ -23,7 +23,6 @@ from hora import _job
 from hora._errors import HoraError, HoraInternalError, HoraRanksChangedError
 from hora._membership import commit, next_generation
 from hora._objects import allgather_object
-from hora._termination import leave_on_sigterm
 
 _DEATH_SECONDS = 1.0  # for a process that has left a job to end
 
@@ -313,7 +312,7 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(func)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
-        leave_on_sigterm()
+        _job.runtime().leave_on_sigterm()
         if _job.is_alone():
             next_generation()
         try:

@@ -3,7 +3,6 @@
 
 #include "python/native/at_exit.h"
 #include "python/native/dlpack.h"
-#include "python/native/leave_on_sigterm.h"
 #include "python/native/operating.h"
 #include "python/native/without_lock.h"
 
@@ -24,6 +23,12 @@ namespace py = pybind11;
 
 namespace hora {
 namespace {
+
+std::vector<Item> items_of(const std::vector<std::pair<std::string, std::string>>& items) {
+  std::vector<Item> all;
+  for (const auto& [name, what] : items) all.push_back({name, what});
+  return all;
+}
 
 /// Does what may wait for a GPU or for other ranks without the interpreter lock, if this thread has it: what
 /// is on the GPU may need Python to go on.
@@ -349,6 +354,7 @@ void bind_hora(py::module_& module) {
       .def_property_readonly("change_is_due", &Runtime::change_is_due)
       .def("set_takes_in", &Runtime::set_takes_in, py::arg("takes_in"))
       .def("ask_to_leave", &Runtime::ask_to_leave)
+      .def("leave_on_sigterm", &Runtime::leave_on_sigterm)
       .def_property_readonly("has_left", &Runtime::has_left)
       .def_property_readonly("generation_has_ended", &Runtime::generation_has_ended)
       .def("commit", &Runtime::commit, py::call_guard<WithoutLock>())
@@ -380,20 +386,26 @@ void bind_hora(py::module_& module) {
           "require_alike",
           [](Runtime& runtime, const std::string& name, const std::string& things,
              const std::vector<std::pair<std::string, std::string>>& items, int process_set) {
-            std::vector<Item> all;
-            for (const auto& [item, what] : items) all.push_back({item, what});
+            const auto all = items_of(items);
             const WithoutLock others_run;
             require_alike(runtime, name, things, all, process_set);
           },
           py::arg("name"), py::arg("things"), py::arg("items"), py::arg("process_set"))
+      .def(
+          "require_like",
+          [](Runtime& runtime, const std::string& name, const std::string& sentence,
+             const std::vector<std::pair<std::string, std::string>>& items, int root, bool compares) {
+            const auto all = items_of(items);
+            const WithoutLock others_run;
+            require_like(runtime, name, sentence, all, root, compares);
+          },
+          py::arg("name"), py::arg("sentence"), py::arg("items"), py::arg("root"), py::arg("compares"))
       .def("start_timeline", &Runtime::start_timeline, py::arg("path"), py::arg("mark_cycles") = false,
            py::call_guard<WithoutLock>())
       .def("stop_timeline", &Runtime::stop_timeline, py::call_guard<WithoutLock>())
       .def("shutdown", &Runtime::shutdown, py::arg("reason") = "", py::call_guard<WithoutLock>());
 
   module.def("let_go_of_ended", &let_go_of_ended);
-  module.def("leave_on_sigterm", &leave_on_sigterm, py::arg("runtime"));
-  module.def("forget_sigterm", &forget_sigterm);
   module.def("shutdown_at_exit", &shutdown_at_exit, py::arg("runtime"), py::arg("reasons"), py::arg("kept"));
   module.def("stack_signal", [] {
     const StackSignal signal = stack_signal();

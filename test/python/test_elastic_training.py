@@ -293,9 +293,43 @@ def test_a_process_that_would_train_something_else_does_not_join():
     assert (
         "HoraInternalError: this process cannot join the job, which trains something else:" in finished.stderr
     )
-    for difference in ("batch: 8 here, 16 on the others", "model.weight: float32[2,4] here, float32[1,4] on"):
+    for difference in (
+        "'batch' is 8, and 16 on rank 0",
+        "'model.weight' is float32[2,4], and float32[1,4] on",
+    ):
         assert difference in finished.stderr
     assert "hrun: rank 1 fails again and again: its next process is started in 10 s" in finished.stderr
+
+
+def test_two_trainings_by_turns_refuse_a_process_that_joins():
+    program = """
+        import os, signal, torch, hora, hora.torch as hvd
+        hvd.init()
+        started_as, job = int(os.environ["HORA_MEMBER_ID"]), hora._job.runtime()
+        def make():
+            model = torch.nn.Linear(2, 1)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            return model, hvd.elastic.Training(model, optimizer, torch.ones(16, 2), batch=4, microbatch=1)
+        both = [make(), make()]
+        for epoch in range(4):
+            for model, training in both:
+                for x in training.batches():
+                    training.backward(model(x).square().mean())
+                    if training.step() and started_as == 2 and training.progress.steps == 2:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    waits = training is both[0][1] and training.progress.steps == 7
+                    while waits and hvd.size() < 2 and not job.change_is_due:
+                        training.retry(lambda: None)
+        print("done", training.progress.steps)
+    """
+    words = ("-np", "2", "--min-np", "1", "--max-replacements", "1")
+    finished = hrun(*words, *ready_python(), "-c", textwrap.dedent(program))
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout == "[0] done 16\n"
+    assert (
+        "HoraUsageError: this process has joined the job while another Training trained, and has no state of this one"
+        in finished.stderr
+    ), finished.stderr
 
 
 def test_a_program_that_goes_on_from_a_checkpoint_may_be_started_while_the_job_runs(tmp_path: pathlib.Path):

@@ -89,6 +89,7 @@ FOREIGN = {
     r"torch/.*": [
         "frameworks/torch",
         "core/include/hora/torch.h",
+        "core/include/hora/torch",
         "test/bench",
         "test/frameworks",
         "examples",

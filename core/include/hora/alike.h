@@ -23,4 +23,10 @@ struct Item {
 void require_alike(Runtime& hora, const std::string& name, const std::string& things,
                    const std::vector<Item>& items, int process_set = 0);
 
+/// Makes sure that a rank which `compares` has the items of rank `root`, as one that joins a running job
+/// must. All ranks of the job call it, with the same `name` and `root`. Blocks. Throws Error(mismatch), on
+/// such a rank alone, that begins with `sentence` and names the items; and as Handle::wait.
+void require_like(Runtime& hora, const std::string& name, const std::string& sentence,
+                  const std::vector<Item>& items, int root, bool compares);
+
 }  // namespace hora

@@ -339,6 +339,11 @@ class Runtime {
   /// of it by `change_is_due`. Then `next_generation` throws Error(aborted) on this one. Nothing in a job
   /// that is not elastic. Any thread, also a signal handler.
   void ask_to_leave();
+  /// From here on, until `shutdown`, SIGTERM makes this process ask to leave its elastic job, also while all
+  /// its threads wait in operations. A second SIGTERM ends the process, and so does the first one in a forked
+  /// child. Nothing changes in a job that is not elastic, if somebody else handles SIGTERM, or if the process
+  /// has asked already.
+  void leave_on_sigterm();
   /// Whether this process is in no generation any more because it was to leave: it has asked for that, or
   /// `hrun resize` or `hrun drain` has.
   [[nodiscard]] bool has_left() const;

@@ -38,6 +38,16 @@ TEST(RequireAlike, ThrowsTheSameOnEveryRankAndTheJobGoesOn) {
   });
 }
 
+TEST(RequireLike, ThrowsOnARankThatComparesAndDiffers) {
+  run_local_job(3, [](Runtime& hora) {
+    const std::vector<Item> items{{"a", hora.rank() == 1 ? "7" : "8"}, {"b", "of all"}};
+    const Status status =
+        thrown([&] { require_like(hora, "items", "it cannot join", items, 1, hora.rank() == 2); });
+    EXPECT_EQ(status.message, hora.rank() == 2 ? "it cannot join:\n  rank 2: 'a' is 8, and 7 on rank 1" : "");
+    require_like(hora, "items", "it cannot join", {{"a", "7"}}, 0, hora.rank() != 1);
+  });
+}
+
 TEST(RequireAlike, IsOfTheMembersOfAProcessSet) {
   run_local_job(3, [](Runtime& hora) {
     const int set = hora.add_process_set({1, 2});

@@ -9,11 +9,9 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from hora._errors import HoraArgumentError, HoraInternalError, HoraUnsupportedError
+from hora._errors import HoraArgumentError, HoraUnsupportedError
 from hora.torch._batch_norm import SyncBatchNorm
 from hora.torch._optimizer.optimizer import DistributedOptimizer, _DistributedOptimizer
-
-_MOST_LINES = 8  # of differences
 
 
 def check_model(model: Any) -> None:
@@ -80,19 +78,3 @@ def wrap(model: torch.nn.Module, optimizers: list[Any], op: int) -> None:
                 f"the optimizer has backward_passes_per_step={optimizer.backward_passes_per_step}: leave it "
                 "out, as Training adds up the gradients of the microbatches of a step"
             )
-
-
-def check_like(own: list[tuple[str, str]], others: list[tuple[str, str]]) -> None:
-    """Raises HoraInternalError, with what differs, if this process cannot take part in the training of the
-    others."""
-    here, there = dict(own), dict(others)
-    lines = [
-        f"{name}: {here.get(name, 'none')} here, {there.get(name, 'none')} on the others"
-        for name in {**there, **here}
-        if here.get(name) != there.get(name)
-    ]
-    if lines:
-        raise HoraInternalError(
-            "this process cannot join the job, which trains something else:\n  "
-            + "\n  ".join(lines[:_MOST_LINES])
-        )

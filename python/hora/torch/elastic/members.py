@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from hora import _job, _membership
-from hora._errors import HoraBackwardError, HoraRanksChangedError
+from hora._errors import HoraBackwardError, HoraRanksChangedError, HoraUsageError
 from hora._objects import broadcast_object
 from hora.torch._ops.devices import await_sound
-from hora.torch.elastic import checks
 from hora.torch.elastic.audit import who
 from hora.torch.elastic.batches import Batches
 from hora.torch.elastic.progress import Progress
@@ -18,6 +17,8 @@ from hora.torch.elastic.step import Maker
 from hora.torch.elastic.trained import Trained
 
 _Result = TypeVar("_Result")
+
+_REFUSAL = "this process cannot join the job, which trains something else"
 
 #: The errors of something that the ranks do again, after a change.
 TOLD = (HoraRanksChangedError, HoraBackwardError)
@@ -37,6 +38,7 @@ class Members:
         self._maker = maker
         self._progress = progress
         self._joins = _job.is_alone()  # whether the others, which train, give the state to this process
+        self._who = who()  # as of the last change that this training knows
 
     def begin(self) -> None:
         """Gives the state of rank 0 to all.
@@ -61,6 +63,12 @@ class Members:
     def begin_step(self) -> None:
         """Before a step: takes in those that wait to join, and lets those go that are to leave."""
         runtime = _job.runtime()
+        self._follow()  # another training may have changed the ranks
+        if self._joins:
+            raise HoraUsageError(
+                "this process has joined the job while another Training trained, and has no state of this "
+                "one: make a Training when the one before it has ended"
+            )
         runtime.set_takes_in(True)
         if runtime.change_is_due:
             self.change(_membership.next_generation)
@@ -88,14 +96,16 @@ class Members:
 
     def change(self, function: Callable[[], _Result]) -> _Result:
         """Calls a function after which the ranks may be others."""
-        former = who()
         result = function()
-        while who() != former:
-            former = who()
+        self._follow()
+        return result
+
+    def _follow(self) -> None:
+        while who() != self._who:
+            self._who = who()
             self._maker.begin_generation()
             if _job.runtime().state_root < 0 or self._share_state():
                 self._batches.read_ahead(self._progress.epoch, self._progress.place)
-        return result
 
     def retry(self, function: Callable[..., _Result], *args: Any, **kwargs: Any) -> _Result:
         """Calls a function until a call has ended on all ranks without a change. Returns the result."""
@@ -117,9 +127,8 @@ class Members:
         own = self._batches.description() + self._trained.description()
         try:
             root = _job.state_root()
-            others, layout = broadcast_object((own, self._trained.layout()), root, "elastic.training.joins")
-            if self._joins:
-                checks.check_like(own, others)
+            _job.runtime().require_like("elastic.training.joins", _REFUSAL, own, root, self._joins)
+            layout = broadcast_object(self._trained.layout(), root, "elastic.training.layout")
             self._trained.adopt(layout)  # also here a first step may have made buffers that do not count
             self._give_to_all()
             counts = _membership.commit()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import NamedTuple
 
 from hora import _native
@@ -35,4 +36,4 @@ def share(step: Piece, rank: int, ranks: int) -> Piece:
 
 def mixed_seed(*numbers: int) -> int:
     """A seed of 63 bits that depends on all of these, the same in every process."""
-    return _native.mixed_seed([number % 2**64 for number in numbers])
+    return _native.mixed_seed([operator.index(number) % 2**64 for number in numbers])

@@ -15,7 +15,6 @@ import torch
 
 from hora import _job, ops
 from hora._errors import HoraUsageError
-from hora._termination import leave_on_sigterm
 from hora.torch.elastic import checks
 from hora.torch.elastic.audit import Audit, who
 from hora.torch.elastic.batches import Batches
@@ -109,7 +108,7 @@ class Training:
         clip_norm: float | None = None,
         audit: str | os.PathLike[str] | None = None,
     ) -> None:
-        leave_on_sigterm()
+        _job.runtime().leave_on_sigterm()
         checks.check_model(model)
         self.progress = Progress()
         optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/elastic/members.h"
+
+#include <cstdlib>
+#include <utility>
+
+namespace hora::elastic {
+namespace {
+
+constexpr const char* kRefusal = "this process cannot join the job, which trains something else";
+
+}  // namespace
+
+bool is_of_a_change(const Runtime& hora, const Error& error) {
+  return hora.is_elastic() && (error.code() == Code::generation_ended || error.code() == Code::rank_failed);
+}
+
+Members::Members(Runtime& hora, State state)
+    : hora_(hora), state_(std::move(state)), joins_(is_alone()), who_(who()) {
+  hora_.set_takes_in(false);
+  retry([this] {
+    require_alike(hora_, "elastic.training.alike", "the arguments of Training", state_.description());
+  });
+  give_to_all();
+}
+
+Who Members::who() const { return {hora_.generation(), hora_.rank(), hora_.size()}; }
+
+void Members::give_to_all() {
+  retry([this] { state_.give(0); });
+}
+
+void Members::join() {
+  if (!is_alone()) return;
+  hora_.set_takes_in(true);
+  change([this] { next_generation(); });
+}
+
+void Members::begin_step() {
+  follow();  // another training may have changed the ranks
+  if (joins_) {
+    throw Error(
+        Code::invalid_argument,
+        "this process has joined the job while another Training trained, and has no state of this one: "
+        "make a Training when the one before it has ended");
+  }
+  hora_.set_takes_in(true);
+  if (hora_.change_is_due()) change([this] { next_generation(); });
+}
+
+void Members::end_steps() { hora_.set_takes_in(false); }
+
+bool Members::end_step(bool is_void, const std::function<void()>& make,
+                       const std::function<void()>& take_back) {
+  bool counts = false;
+  // From here on to the next step, unless this one is taken back.
+  if (!is_void) hora_.set_takes_in(false);
+  change([&] {
+    if (is_void) next_generation();
+    counts = !is_void && commit();
+    if (counts) {
+      make();
+    } else {
+      take_back();  // before others get the state
+    }
+  });
+  return counts;
+}
+
+void Members::retry(const std::function<void()>& function) {
+  for (bool counts = false; !counts;) {
+    try {
+      function();
+      state_.await();
+    } catch (const Error& error) {
+      if (!is_of_a_change(hora_, error)) throw;
+      change([this] { next_generation(); });
+      continue;
+    }
+    change([&] { counts = commit(); });
+  }
+}
+
+void Members::change(const std::function<void()>& function) {
+  function();
+  follow();
+}
+
+void Members::follow() {
+  while (who() != who_) {
+    who_ = who();
+    state_.begin_generation();
+    if (hora_.state_root() >= 0) share_state();
+  }
+}
+
+/// Ends the program if there is no other generation because this process has left.
+void Members::next_generation() {
+  try {
+    hora_.next_generation();
+  } catch (const Error&) {
+    if (hora_.has_left()) std::exit(0);
+    throw;
+  }
+}
+
+bool Members::commit() {
+  if (!hora_.is_elastic()) return true;
+  try {
+    return hora_.commit();
+  } catch (const Error&) {
+    if (hora_.has_left()) std::exit(0);
+    throw;
+  }
+}
+
+/// Gives the state to the ranks that have just joined. They have it when all ranks have voted.
+void Members::share_state() {
+  try {
+    const int root = hora_.state_root();
+    require_like(hora_, "elastic.training.joins", kRefusal, state_.description(), root, joins_);
+    state_.give(root);
+    state_.await();
+    if (commit()) joins_ = false;
+  } catch (const Error& error) {
+    if (!is_of_a_change(hora_, error)) throw;
+    next_generation();
+  }
+}
+
+}  // namespace hora::elastic

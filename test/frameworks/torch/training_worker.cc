@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank that trains with hora::elastic::Training:
+//
+//   training_worker DEATHS AUDIT [WAIT...]
+//
+// DEATHS: "RANK:STEPS:PLACE:SIGNAL,...": the rank that was started under this number sends itself the signal
+// when so many steps count, at this place of the program. AUDIT: the folder of the audit, or "". WAIT: after
+// so many steps the ranks wait until they are as many as before, or change. With WAIT 0 the model of a
+// process that joins late is another one.
+#include <hora/torch/elastic.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+/// Changes buffers of each kind in its forward pass.
+struct BuffersImpl : torch::nn::Cloneable<BuffersImpl> {
+  BuffersImpl() { reset(); }
+  void reset() override {
+    seen = register_buffer("seen", torch::zeros(1, torch::kFloat64));
+    table = register_buffer("table", torch::randn(2, torch::kComplexFloat));
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    if (is_training()) seen.mul_(0.5).add_(x.detach().mean());
+    return x * (1 + 0.1 * torch::real(table).mean().to(torch::kFloat64));
+  }
+  torch::Tensor seen;
+  torch::Tensor table;
+};
+TORCH_MODULE(Buffers);
+
+struct NetImpl : torch::nn::Module {
+  explicit NetImpl(int hidden)
+      : first(register_module("first", torch::nn::Linear(4, hidden))),
+        norm(register_module("norm", torch::nn::BatchNorm1d(hidden))),
+        last(register_module("last", torch::nn::Linear(hidden, 1))) {
+    to(torch::kFloat64);
+    buffers = register_module("buffers", Buffers());  // has complex ones, which would become real
+  }
+  torch::Tensor forward(torch::Tensor x) {
+    x = drop->forward(norm->forward(first->forward(x)));
+    return last->forward(buffers->forward(torch::relu(x)));
+  }
+  torch::nn::Linear first;
+  torch::nn::BatchNorm1d norm;
+  torch::nn::Dropout drop = register_module("drop", torch::nn::Dropout(0.3));
+  torch::nn::Linear last;
+  Buffers buffers{nullptr};
+};
+TORCH_MODULE(Net);
+
+class Data : public torch::data::datasets::Dataset<Data> {
+ public:
+  Data() {
+    const auto generator = at::make_generator<at::CPUGeneratorImpl>(1);
+    inputs_ = torch::randn({150, 4}, generator, torch::kFloat64);
+    targets_ = inputs_.sum(1, true).sin();
+  }
+  torch::data::Example<> get(std::size_t index) override {
+    const auto row = static_cast<std::int64_t>(index);
+    return {inputs_[row], targets_[row]};
+  }
+  [[nodiscard]] std::optional<std::size_t> size() const override { return 150; }
+
+ private:
+  torch::Tensor inputs_;
+  torch::Tensor targets_;
+};
+
+/// The rank's own death.
+class Death {
+ public:
+  explicit Death(const std::string& list) {
+    std::istringstream stream(list);
+    for (std::string each; std::getline(stream, each, ',');) {
+      const std::size_t last = each.rfind(':');
+      deaths_.emplace_back(each.substr(0, last), std::atoi(each.c_str() + last + 1));
+    }
+  }
+  void at(const char* place, std::int64_t steps) const {
+    const std::string here =
+        std::string(std::getenv("HORA_RANK")) + ':' + std::to_string(steps) + ':' + place;
+    for (const auto& [where, signal] : deaths_) {
+      if (where == here) ::raise(signal);
+    }
+  }
+
+ private:
+  std::vector<std::pair<std::string, int>> deaths_;
+};
+
+void train(hora::Runtime& hora, const Death& death, const std::string& audit, const std::set<int>& waits) {
+  torch::manual_seed(7 + std::atoi(std::getenv("HORA_RANK")));  // the model of rank 0 counts
+  const bool joins_late = hora.is_elastic() && hora.generation() == 0;
+  Net model(joins_late && waits.contains(0) ? 9 : 8);
+  hora::elastic::Training training(
+      hora, *model, torch::optim::Adam(model->parameters(), 0.05),
+      Data().map(torch::data::transforms::Stack<>()),
+      {.batch = 32,
+       .microbatch = 8,
+       .clip_norm = 0.5,
+       .scheduler = [](auto& optimizer) { return std::make_unique<torch::optim::StepLR>(optimizer, 4, 0.5); },
+       .audit = audit});
+  const int ranks = hora.size();
+  const auto steps = [&] { return training.progress().steps; };
+  double total = 0;
+  while (training.begin_epoch(3)) {
+    while (const auto batch = training.next()) {
+      const auto loss = torch::mse_loss(model->forward(batch->data), batch->target);
+      death.at("forward", steps());
+      training.backward(loss);
+      death.at("backward", steps());
+      if (training.step() && waits.contains(static_cast<int>(steps()))) {
+        while (hora.size() < ranks && !hora.change_is_due()) training.retry([] {});
+      }
+      death.at("step", steps());
+    }
+    total = training.retry([&] {
+      death.at("evaluate", steps());
+      return hora::allreduce(hora, model->first->weight.detach().sum()).item<double>();
+    });
+    death.at("epoch", steps());
+  }
+  hora::check_replicas(hora, model);
+  const double rate = training.optimizer().param_groups().front().options().get_lr();
+  std::printf("result %d %.15g %.15g %.15g %.15g %.15g %.15g %.15g\n", static_cast<int>(steps()), total,
+              model->norm->running_var.sum().item<double>(),
+              static_cast<double>(model->norm->num_batches_tracked.item<std::int64_t>()), rate,
+              model->buffers->seen.item<double>(), torch::real(model->buffers->table).sum().item<double>(),
+              torch::randn(1).item<double>());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  std::set<int> waits;
+  for (int i = 3; i < argc; ++i) waits.insert(std::atoi(argv[i]));
+  try {
+    auto hora = hora::init();
+    train(hora, Death(argv[1]), argv[2], waits);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

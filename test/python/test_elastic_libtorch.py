@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""hora::elastic::Training, the loop of C++ programs, under hrun."""
+
+import pathlib
+import signal
+import subprocess
+
+import pytest
+from ranks import ROOT, hrun
+from test_elastic_training import check_audit, results
+
+WORKER = str(ROOT / "build/default/test/training_worker")
+STEPS = 15
+
+
+def train(
+    ranks: int, *words: str, deaths: str = "", folder: pathlib.Path | None = None, waits: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    audit = "" if folder is None else str(folder)
+    return hrun("-np", str(ranks), *words, WORKER, deaths, audit, *waits, seconds=60)
+
+
+@pytest.fixture(scope="module")
+def alone() -> list[float]:
+    numbers = results(train(1), 1)
+    assert numbers[0] == STEPS
+    assert numbers[4] == pytest.approx(0.05 * 0.5**3), "the learning rate"
+    return numbers
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 6])
+def test_ranks_train_as_one_process_does(ranks: int, alone: list[float], tmp_path: pathlib.Path):
+    assert results(train(ranks, folder=tmp_path), ranks) == pytest.approx(alone, rel=1e-9)
+    check_audit(tmp_path)
+
+
+@pytest.mark.parametrize("place", ["forward", "backward", "step", "evaluate", "epoch"])
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_a_rank_that_dies_changes_nothing(rank: int, place: str, alone: list[float], tmp_path: pathlib.Path):
+    steps = 5 if place in ("evaluate", "epoch") else 7
+    words = ("--min-np", "1", "--max-replacements", "0")
+    finished = train(3, *words, deaths=f"{rank}:{steps}:{place}:{signal.SIGKILL:d}", folder=tmp_path)
+    assert "the job goes on with 2 of 3 ranks" in finished.stderr
+    assert results(finished, 2) == pytest.approx(alone, rel=1e-9)
+    check_audit(tmp_path)
+
+
+def test_a_rank_that_is_replaced_changes_nothing(alone: list[float], tmp_path: pathlib.Path):
+    for rank in (0, 2):
+        folder = tmp_path / str(rank)
+        deaths = f"{rank}:3:backward:{signal.SIGKILL:d}"
+        finished = train(3, "--min-np", "1", deaths=deaths, folder=folder, waits=("5", "6"))
+        assert f"rank {rank} (pid " in finished.stderr and " has joined; the job goes on" in finished.stderr
+        assert results(finished, 3) == pytest.approx(alone, rel=1e-9)
+        check_audit(folder)
+
+
+def test_sigterm_makes_a_rank_leave_between_two_steps(alone: list[float], tmp_path: pathlib.Path):
+    finished = train(3, "--min-np", "1", deaths=f"1:4:forward:{signal.SIGTERM:d}", folder=tmp_path)
+    assert " has left; the job goes on with 2 of 3 ranks" in finished.stderr
+    assert results(finished, 2) == pytest.approx(alone, rel=1e-9)
+    check_audit(tmp_path)
+
+
+def test_a_process_with_another_model_is_refused_alone(alone: list[float]):
+    deaths = f"1:3:forward:{signal.SIGKILL:d}"
+    finished = train(3, "--min-np", "1", "--max-replacements", "1", deaths=deaths, waits=("0", "5"))
+    assert results(finished, 2) == pytest.approx(alone, rel=1e-9)
+    assert "this process cannot join the job, which trains something else:" in finished.stderr
+    assert "'model.first.weight' is float64[9,4], and float64[8,4] on rank 0" in finished.stderr
