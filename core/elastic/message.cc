@@ -9,10 +9,14 @@ namespace hora::elastic {
 namespace {
 
 constexpr int kLeaderKinds = 5;
-constexpr int kMemberKinds = 7;
+constexpr int kMemberKinds = 8;
 
 bool has_port(MemberMessage::Kind kind) {
   return kind == MemberMessage::Kind::join || kind == MemberMessage::Kind::report;
+}
+
+bool has_generation(MemberMessage::Kind kind) {
+  return kind == MemberMessage::Kind::formed || kind == MemberMessage::Kind::step;
 }
 
 }  // namespace
@@ -59,7 +63,7 @@ Bytes encode(const MemberMessage& message) {
   Writer out;
   out.u8(static_cast<std::uint8_t>(message.kind));
   if (has_port(message.kind)) out.u64(message.port);
-  if (message.kind == MemberMessage::Kind::formed) out.u64(message.generation);
+  if (has_generation(message.kind)) out.u64(message.generation);
   if (message.kind == MemberMessage::Kind::suspect) out.u64(message.peer);
   if (message.kind == MemberMessage::Kind::report) out.raw(encode(message.report));
   return out.take();
@@ -71,7 +75,7 @@ MemberMessage decode_member_message(std::span<const std::byte> bytes) {
   message.kind = in.enumerator<MemberMessage::Kind>(kMemberKinds, "a kind of message");
   if (has_port(message.kind))
     message.port = static_cast<std::uint16_t>(in.below(std::size_t{1} << 16, "a port"));
-  if (message.kind == MemberMessage::Kind::formed) message.generation = in.u64();
+  if (has_generation(message.kind)) message.generation = in.u64();
   if (message.kind == MemberMessage::Kind::suspect) message.peer = in.u64();
   if (message.kind == MemberMessage::Kind::report) message.report = decode_report(in.raw(in.left()));
   in.finish();
@@ -134,6 +138,7 @@ Member::Actions deliver(Member& member, const LeaderMessage& message) {
 Leader::Actions deliver(Leader& leader, const MemberInfo& from, const MemberMessage& message, TimePoint now) {
   switch (message.kind) {
     case MemberMessage::Kind::join: return leader.join(from, now);
+    case MemberMessage::Kind::step:
     case MemberMessage::Kind::beat: leader.hear_from(from.id, now); return {};
     case MemberMessage::Kind::suspect: return leader.suspect(from.id, message.peer, now);
     case MemberMessage::Kind::formed: return leader.formed(from.id, message.generation, now);

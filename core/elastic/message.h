@@ -38,12 +38,13 @@ struct MemberMessage {
     formed,  ///< its connections in `generation` are there
     leave,   ///< it asks to go
     finish,  ///< it has made the last step, and ends
+    step,    ///< a step has counted in `generation`, the first one there; rank 0 tells it
   };
   Kind kind = Kind::beat;
   /// Of a `join` or a `report`: where the process listens, on all its addresses, for the members of the next
   /// generation.
   std::uint16_t port = 0;
-  std::uint64_t generation = 0;  ///< of a `formed` alone
+  std::uint64_t generation = 0;  ///< of a `formed` and a `step`
   MemberId peer = 0;             ///< of a `suspect` alone
   Report report{};               ///< of a `report` alone
 

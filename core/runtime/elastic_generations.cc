@@ -105,6 +105,7 @@ class ElasticGenerations final : public Generations {
   [[nodiscard]] bool change_is_due() const override { return slot_.change_is_due(); }
   void ask_to_leave() override { slot_.ask_to_leave(); }
   void use_gpu() override { slot_.use_gpu(); }
+  void step_counted() override { slot_.step_counted(); }
   [[nodiscard]] bool has_left() const override { return slot_.has_left(); }
   void session_ended() override { slot_.set_session_ended(); }
 
@@ -154,6 +155,8 @@ class ElasticGenerations final : public Generations {
       line_.send({.kind = MemberMessage::Kind::finish});
       return true;
     }
+    if (const auto generation = slot_.take_first_step())
+      line_.send({.kind = MemberMessage::Kind::step, .generation = *generation});
     if (slot_.take_wish_to_leave()) line_.send({.kind = MemberMessage::Kind::leave});
     if (!slot_.has_session_ended(member_.record().generation)) return false;
     if (member_.phase() != Phase::waiting) {

@@ -62,7 +62,13 @@ void GenerationSlot::end(const Status& why, bool left) {
   changed_.notify_all();
 }
 
-bool GenerationSlot::take_wish_to_leave() { return wants_to_leave_.exchange(false); }
+std::optional<std::uint64_t> GenerationSlot::take_first_step() {
+  const std::lock_guard lock(mutex_);
+  if (!std::exchange(first_step_.is_news, false)) return std::nullopt;
+  return first_step_.generation;
+}
+
+bool GenerationSlot::take_wish_to_leave() { return asked_.to_leave.exchange(false); }
 
 bool GenerationSlot::has_session_ended(std::uint64_t generation) const {
   const std::lock_guard lock(mutex_);
@@ -107,12 +113,19 @@ bool GenerationSlot::change_is_due() const {
 }
 
 void GenerationSlot::ask_to_leave() {
-  wants_to_leave_ = true;
+  asked_.to_leave = true;
   event_.ring();
 }
 
 void GenerationSlot::use_gpu() {
-  if (!uses_gpu_.exchange(true)) event_.ring();
+  if (!asked_.uses_gpu.exchange(true)) event_.ring();
+}
+
+void GenerationSlot::step_counted() {
+  const std::lock_guard lock(mutex_);
+  if (!taken_ || first_step_.generation == *taken_) return;
+  first_step_ = {*taken_, true};
+  event_.ring();
 }
 
 bool GenerationSlot::has_left() const {

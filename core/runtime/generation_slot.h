@@ -48,9 +48,11 @@ class GenerationSlot {
   /// for.
   void end(const Status& why, bool left = false);
   /// Whether the user's thread uses a GPU.
-  [[nodiscard]] bool uses_gpu() const { return uses_gpu_; }
+  [[nodiscard]] bool uses_gpu() const { return asked_.uses_gpu; }
   /// Whether the user's thread asks to leave; true once.
   [[nodiscard]] bool take_wish_to_leave();
+  /// The number of the generation in which a step has counted; each once.
+  [[nodiscard]] std::optional<std::uint64_t> take_first_step();
   /// Whether the user's thread has said so of this generation: see Generations::session_ended.
   [[nodiscard]] bool has_session_ended(std::uint64_t generation) const;
   [[nodiscard]] Finish finish() const;
@@ -64,11 +66,23 @@ class GenerationSlot {
   [[nodiscard]] bool change_is_due() const;
   void ask_to_leave();
   void use_gpu();
+  void step_counted();
   [[nodiscard]] bool has_left() const;
   void set_session_ended();
   void set_finish(bool well);
 
  private:
+  /// The last generation in which a step has counted.
+  struct FirstStep {
+    std::uint64_t generation = 0;
+    bool is_news = false;  // the member thread has not heard of it
+  };
+  /// A signal handler, too, may set these.
+  struct Asked {
+    std::atomic<bool> to_leave{false};  // the member thread has not heard of it
+    std::atomic<bool> uses_gpu{false};
+  };
+
   const EventFd event_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -80,9 +94,8 @@ class GenerationSlot {
   std::uint64_t change_due_ = 0;        // the number of the generation that is to end with the next step
   std::optional<std::uint64_t> session_ended_;  // the number of the generation whose session has ended
   std::optional<Status> over_;                  // there are no more generations
-  std::atomic<bool> wants_to_leave_{
-      false};  // the member thread has not heard of it; a signal handler may set it
-  std::atomic<bool> uses_gpu_{false};
+  FirstStep first_step_;
+  Asked asked_;
   bool left_ = false;  // `over_`, as this process was to leave
   Finish finish_ = Finish::no;
 };

@@ -53,6 +53,8 @@ class Generations {
   /// Says that this process uses a GPU, whose kernels may run on while the process ends: so hrun is to wait
   /// until it has ended.
   virtual void use_gpu() {}
+  /// Says that a step has counted in the generation that was taken last. Rank 0 says so.
+  virtual void step_counted() {}
   /// Whether this process has left the job in order, as it or somebody else has asked for.
   [[nodiscard]] virtual bool has_left() const = 0;
   /// The session of the generation that was taken last has ended on this rank, as it has on the others or is

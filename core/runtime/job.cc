@@ -111,6 +111,7 @@ bool Job::commit() {
   steps.committed = step;
   state_root_ = -1;  // all have voted, so all have the state
   change_is_due_ = change != 0;
+  if (session()->membership().rank == 0) generations_->step_counted();
   return true;
 }
 

@@ -464,6 +464,22 @@ RemoteHost step_on(const std::string& host, const std::string& own_path) {
           }};
 }
 
+RemoteHost road_by_ssh(const std::string& host, const SshOptions& ssh, const std::string& own_path) {
+  return {host, ssh_command(find_program("ssh"), host, ssh, own_path),
+          [host, own_path](const std::string& words, int exit_code) {
+            return explain_ssh(words, exit_code, host, own_path);
+          }};
+}
+
+/// After that a host of an elastic job is lost. The ranks themselves refuse a variable that makes no sense.
+std::chrono::milliseconds silence_of_hosts() {
+  constexpr double kNever = 1e7;
+  const auto set = variable("HORA_HEARTBEAT_TIMEOUT");
+  double value = 1;
+  if (set && (!CLI::detail::lexical_cast(*set, value) || value <= 0 || value > kNever)) value = kNever;
+  return seconds(value);
+}
+
 void choose_remote_hosts(const Raw& raw, Options& options) {
   constexpr double kMostConnectTimeout = 10;  // for a host that does not answer at all
   SshOptions ssh;
@@ -477,12 +493,10 @@ void choose_remote_hosts(const Raw& raw, Options& options) {
   }
   const std::string own_path = std::filesystem::read_symlink("/proc/self/exe").string();
   const bool by_slurm = launcher_of(raw) == "slurm";
-  options.way_to = [=](const std::string& host) -> RemoteHost {
-    if (by_slurm) return step_on(host, own_path);
-    return {host, ssh_command(find_program("ssh"), host, ssh, own_path),
-            [host, own_path](const std::string& words, int exit_code) {
-              return explain_ssh(words, exit_code, host, own_path);
-            }};
+  options.way_to = [=, silence = silence_of_hosts()](const std::string& host) {
+    RemoteHost way = by_slurm ? step_on(host, own_path) : road_by_ssh(host, ssh, own_path);
+    way.silence = silence;
+    return way;
   };
   for (const auto& host : other_hosts(options.hosts)) {
     const bool has_ranks = std::any_of(options.shares.begin(), options.shares.end(),

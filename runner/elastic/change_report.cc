@@ -41,8 +41,14 @@ std::string ChangeReport::describe(const elastic::GenerationRecord& record, int 
                      record.paused ? fmt::format(", as it needs {}", least) : "", record.generation);
 }
 
+std::optional<double> ChangeReport::seconds_to_next_step() const {
+  if (!stepped_) return std::nullopt;
+  return seconds_of(*stepped_ - noticed_);
+}
+
 ChangeTimes ChangeReport::times(TimePoint now) const {
-  return {told_, seconds_of(now - formed_), seconds_of(stopped_ - noticed_), seconds_of(formed_ - stopped_)};
+  return {told_, seconds_of(now - formed_), seconds_of(stopped_ - noticed_), seconds_of(formed_ - stopped_),
+          seconds_to_next_step()};
 }
 
 ChangeSummary ChangeReport::summary(TimePoint start) const {
@@ -51,7 +57,8 @@ ChangeSummary ChangeReport::summary(TimePoint start) const {
           told_,
           seconds_of(noticed_ - start),
           seconds_of(stopped_ - noticed_),
-          seconds_of(formed_ - stopped_)};
+          seconds_of(formed_ - stopped_),
+          seconds_to_next_step()};
 }
 
 std::string ChangeReport::describe_times(std::uint64_t generation) const {
@@ -59,6 +66,11 @@ std::string ChangeReport::describe_times(std::uint64_t generation) const {
       "generation {}: its members stopped {:.1f} ms after the change was noticed, and were connected {:.1f} "
       "ms later",
       generation, milliseconds_of(stopped_ - noticed_), milliseconds_of(formed_ - stopped_));
+}
+
+std::string ChangeReport::describe_step() const {
+  return fmt::format("generation {}: its first step counted {:.1f} ms after the change was noticed",
+                     generation_, milliseconds_of(*stepped_ - noticed_));
 }
 
 ChangeReport& Changes::begin(const std::string& why, TimePoint when) {
@@ -71,6 +83,13 @@ void Changes::end(TimePoint now) {
   if (all_.size() == kMostKept) all_.pop_front();
   all_.push_back(under_way_->summary(start_));
   last_ = std::exchange(under_way_, std::nullopt);
+}
+
+bool Changes::stepped(std::uint64_t generation, TimePoint now) {
+  if (!last_ || last_->generation() != generation) return false;
+  last_->stepped(now);
+  all_.back() = last_->summary(start_);
+  return true;
 }
 
 void LostRanks::add(int rank, std::uint64_t generation, TimePoint when) {

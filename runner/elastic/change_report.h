@@ -37,17 +37,25 @@ class ChangeReport {
   [[nodiscard]] std::string describe(const elastic::GenerationRecord& record, int least, int most);
   /// The members of the new generation are connected: the change is over.
   void formed(TimePoint now) { formed_ = now; }
+  /// The first step of the new generation has counted.
+  void stepped(TimePoint now) { stepped_ = now; }
   /// "generation 2: its members stopped 1.2 ms after the change was noticed, and were connected 9.1 ms
   /// later".
   [[nodiscard]] std::string describe_times(std::uint64_t generation) const;
+  /// "generation 2: its first step counted 31.0 ms after the change was noticed".
+  [[nodiscard]] std::string describe_step() const;
+  [[nodiscard]] std::uint64_t generation() const { return generation_; }
   /// Of a change that is over. `start`: of the job.
   [[nodiscard]] ChangeTimes times(TimePoint now) const;
   [[nodiscard]] ChangeSummary summary(TimePoint start) const;
 
  private:
+  [[nodiscard]] std::optional<double> seconds_to_next_step() const;
+
   TimePoint noticed_;
   TimePoint stopped_;
   TimePoint formed_{};
+  std::optional<TimePoint> stepped_;
   std::string why_;
   std::vector<std::string> events_;  // of which no line was given
   std::string told_;                 // those of which one was
@@ -67,6 +75,8 @@ class Changes {
   [[nodiscard]] ChangeReport* under_way() { return under_way_ ? &*under_way_ : nullptr; }
   /// Ends the change that is under way.
   void end(TimePoint now);
+  /// The first step of this generation has counted. Returns whether the last change has begun it.
+  bool stepped(std::uint64_t generation, TimePoint now);
   /// The last one that is over; nothing: there was none.
   [[nodiscard]] const std::optional<ChangeReport>& last() const { return last_; }
   /// Those that are over, in order; of very many the last ones.

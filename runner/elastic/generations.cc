@@ -70,6 +70,7 @@ GenerationOrders Generations::hear(int rank, const MemberMessage& message, TimeP
     process.out = "";  // a process that hrun has told to end waits for no step
     return kill_at_once(rank);
   }
+  if (message.kind == MemberMessage::Kind::step) return orders_.stepped(message.generation, now);
   process.asks_to_go = process.asks_to_go || message.kind == MemberMessage::Kind::leave;
   if (message.kind == MemberMessage::Kind::finish && !process.out)
     process.finished = process.was_member || !process.late;

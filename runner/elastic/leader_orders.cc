@@ -97,6 +97,12 @@ void LeaderOrders::end_if_it_changes_too_often(GenerationOrders& orders) {
       fmt::format("its ranks have changed {} times (--reset-limit {})", begun_ - 1, *policy_.reset_limit));
 }
 
+GenerationOrders LeaderOrders::stepped(std::uint64_t generation, TimePoint now) {
+  GenerationOrders orders;
+  if (changes_.stepped(generation, now)) orders.details.push_back(changes_.last()->describe_step());
+  return orders;
+}
+
 void LeaderOrders::formed(TimePoint now, GenerationOrders& orders) {
   orders.formed = true;
   if (changes_.under_way() == nullptr) return;

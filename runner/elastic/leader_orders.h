@@ -43,6 +43,9 @@ class LeaderOrders {
   GenerationOrders make(const elastic::Leader::Actions& actions, const ChangeCause& cause, TimePoint when,
                         TimePoint now);
 
+  /// The first step of a generation has counted.
+  GenerationOrders stepped(std::uint64_t generation, TimePoint now);
+
   /// "rank 2 (pid 4711)", by the number that the rank has for the user, or in the generation that ends.
   [[nodiscard]] std::string name(int rank) const;
   [[nodiscard]] std::string name_in_generation(int rank) const;

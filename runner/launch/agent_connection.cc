@@ -55,6 +55,7 @@ void AgentConnection::send(Word word, std::span<const std::byte> body) {
 
 bool AgentConnection::read(TimePoint now) {
   errors_.read();
+  if (greeted_ && now - next_ping_ > 2 * pause()) stood_still_ = now;
   channel_.read(now);
   if (greeted_) return false;
   while (foreign_version_.empty()) {
@@ -95,7 +96,7 @@ std::optional<AgentMessage> AgentConnection::next_message(TimePoint now) {
 
 void AgentConnection::speak(TimePoint now) {
   if (now >= next_ping_) {
-    next_ping_ = now + kPingPause;
+    next_ping_ = now + pause();
     channel_.send(Word::ping, encode_number(microseconds(now)));
   }
   channel_.flush();
@@ -106,8 +107,10 @@ std::optional<AgentConnection::Loss> AgentConnection::loss(TimePoint now) {
   if (channel_.closed() && !closed_at_) closed_at_ = now;
   const bool ended = exit_ && channel_.drained();
   if (ended || (closed_at_ && now - *closed_at_ >= kTimeToEnd)) return Loss{why_it_ended(), now};
-  if (greeted_ && now - channel_.heard() >= kSilence)
-    return Loss{fmt::format("no word from it for {} s", kSilence.count()), channel_.heard() + kPingPause};
+  if (greeted_ && now - silent_since() >= silence_) {
+    const double seconds = std::chrono::duration<double>(silence_).count();
+    return Loss{fmt::format("no word from it for {:g} s", seconds), channel_.heard() + pause()};
+  }
   return std::nullopt;
 }
 
@@ -151,7 +154,7 @@ void AgentConnection::watch(std::vector<pollfd>& events) const {
 TimePoint AgentConnection::next() const {
   if (over_) return TimePoint::max();
   if (closed_at_) return *closed_at_ + kTimeToEnd;
-  return greeted_ ? std::min(next_ping_, channel_.heard() + kSilence) : TimePoint::max();
+  return greeted_ ? std::min(next_ping_, silent_since() + silence_) : TimePoint::max();
 }
 
 void AgentConnection::child_changed(int pid, int wait_status) {

@@ -20,6 +20,8 @@ struct RemoteHost {
   std::vector<std::string> command;  ///< starts an agent on the host, with its stdin and stdout connected
   /// Returns why no agent has started. `words`: what the command wrote to stderr; `exit_code`: its exit code.
   std::function<std::string(const std::string& words, int exit_code)> explain;
+  /// Once the ranks of an elastic job have joined, the host is lost if nothing comes from it for so long.
+  std::chrono::milliseconds silence{kSilence};
 };
 
 /// The exit code of a job that has lost a host. ssh uses the same code.
@@ -56,6 +58,11 @@ class AgentConnection {
   /// Returns the next message of the agent, if one has come; handles answers to pings itself. Throws
   /// Error(internal) for bytes that no agent sends.
   std::optional<AgentMessage> next_message(TimePoint now);
+  /// From here on the connection is lost if nothing comes for so long. Up to now that was kSilence.
+  void set_silence(std::chrono::milliseconds silence, TimePoint now) {
+    silence_ = silence;
+    next_ping_ = now;
+  }
   /// Queues a ping when the time for the next one has come, and writes the queue.
   void speak(TimePoint now);
 
@@ -65,7 +72,7 @@ class AgentConnection {
     TimePoint when;  ///< when the connection was last known to work
   };
   /// The loss of the connection, if it is lost. There are three cases: the agent has another version, the
-  /// program has ended, or nothing has come for kSilence. Call it after `read`.
+  /// program has ended, or nothing has come for too long. Call it after `read`.
   [[nodiscard]] std::optional<Loss> loss(TimePoint now);
   /// Kills the program. Nothing is sent or read any more.
   void drop();
@@ -90,6 +97,8 @@ class AgentConnection {
   void child_changed(int pid, int wait_status);
 
  private:
+  [[nodiscard]] std::chrono::milliseconds pause() const { return silence_ / kPingsInSilence; }
+  [[nodiscard]] TimePoint silent_since() const { return std::max(channel_.heard(), stood_still_); }
   static Process start(const std::vector<std::string>& command, Pipe& input);
   void greet(const std::string& line);
   void await_agent() const;
@@ -101,7 +110,9 @@ class AgentConnection {
   AgentChannel channel_;
   StderrTail errors_;
   ClockOffset clock_;
+  std::chrono::milliseconds silence_{kSilence};
   TimePoint next_ping_ = TimePoint::min();
+  TimePoint stood_still_ = TimePoint::min();  // until when this process did, and read nothing
   std::optional<TimePoint> closed_at_;
   std::optional<TimePoint> parted_at_;
   std::optional<int> exit_;      // the exit code of the program, once it was reaped

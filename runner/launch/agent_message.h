@@ -40,13 +40,13 @@ namespace hora::hrun {
 //   answer               agent   the answer of one of them
 //   leader_message       hrun    to one rank of an elastic job (core/elastic/message.h)
 //   member_message       agent   of one of them
-//   ping                 hrun    every second
+//   ping                 hrun    four times in the silence after which it takes the host for lost
 //   pong                 agent   the answer to it
 //
 // An end that hears nothing for kSilence takes the other for lost: an agent then ends its ranks, and hrun
-// ends the job, or goes on without the host if the job is elastic. Of a stream each end sends at most kWindow
-// bytes that have not been reported as passed on. So a reader that stands still holds up its own stream, and
-// nothing else.
+// ends the job, or goes on without the host if the job is elastic (RemoteHost::silence). Of a stream each end
+// sends at most kWindow bytes that have not been reported as passed on. So a reader that stands still holds
+// up its own stream, and nothing else.
 
 enum class Word : std::uint8_t {
   plan,
@@ -79,8 +79,8 @@ inline constexpr int kWords = 25;
 
 inline constexpr std::string_view kGreeting = "hora-agent";
 inline constexpr std::size_t kWindow = 256 * 1024;
-inline constexpr std::chrono::seconds kPingPause{1};
 inline constexpr std::chrono::seconds kSilence{4};
+inline constexpr int kPingsInSilence = 4;
 
 struct AgentMessage {
   Word word = Word::ping;

@@ -53,6 +53,7 @@ class RemoteRanks final : public HostRanks {
         timeout_(timeout),
         deadline_(now + timeout),
         connection_(remote, now),
+        silence_(remote.silence),
         streams_(plan_.placements.size() * 2) {}
 
   [[nodiscard]] State state() const override { return state_; }
@@ -80,6 +81,8 @@ class RemoteRanks final : public HostRanks {
   void kill() override { connection_.send(Word::kill); }
   void kill_one(int index) override { connection_.send(Word::kill_one, encode_index(index)); }
   void send(int index, const elastic::LeaderMessage& message) override {
+    // All ranks have joined, so the agent is not busy starting them.
+    if (!std::exchange(is_elastic_, true)) connection_.set_silence(silence_, Clock::now());
     connection_.send(Word::leader_message, encode(ToMember{index, message}));
   }
   void tell(const RankEnd& end) override { connection_.send(Word::news, encode(end)); }
@@ -247,6 +250,8 @@ class RemoteRanks final : public HostRanks {
   const std::chrono::milliseconds timeout_;
   const TimePoint deadline_;
   AgentConnection connection_;
+  const std::chrono::milliseconds silence_;  // of an elastic job
+  bool is_elastic_ = false;                  // as far as is known
   State state_ = State::making_ready;
   std::string trouble_;
   Ready ready_;

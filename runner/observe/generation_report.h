@@ -13,16 +13,18 @@ struct ChangeTimes {
   double seconds_ago = 0;         ///< since its members were connected
   double seconds_to_stop = 0;     ///< from when it was noticed until all members had stopped
   double seconds_to_connect = 0;  ///< from then until they were connected
+  std::optional<double> seconds_to_next_step = {};  ///< from when it was noticed until a step counted
 };
 
 /// A change of the members of an elastic job, for its summary. A value.
 struct ChangeSummary {
-  std::uint64_t generation = 0;   ///< that began with it
-  int members = 0;                ///< of that generation
-  std::string what;               ///< as ChangeTimes has it
-  double seconds = 0;             ///< from the start of the job until it was noticed
-  double seconds_to_stop = 0;     ///< from then until all members had stopped
-  double seconds_to_connect = 0;  ///< from then until they were connected
+  std::uint64_t generation = 0;                     ///< that began with it
+  int members = 0;                                  ///< of that generation
+  std::string what;                                 ///< as ChangeTimes has it
+  double seconds = 0;                               ///< from the start of the job until it was noticed
+  double seconds_to_stop = 0;                       ///< from then until all members had stopped
+  double seconds_to_connect = 0;                    ///< from then until they were connected
+  std::optional<double> seconds_to_next_step = {};  ///< from when it was noticed until a step counted
 };
 
 /// The generations of an elastic job while it runs. A value.

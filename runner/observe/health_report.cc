@@ -45,9 +45,12 @@ std::string say_generation(const GenerationReport& generation) {
                   generation.members, generation.members == 1 ? "" : "s",
                   generation.paused ? ", too few to go on" : "", generation.lost, generation.replaced);
   if (const auto& change = generation.last_change) {
-    text += fmt::format("the last change, {:.1f} s ago: {}; {:.1f} ms to stop, {:.1f} ms to connect\n",
-                        change->seconds_ago, change->what, 1000 * change->seconds_to_stop,
-                        1000 * change->seconds_to_connect);
+    text += fmt::format(
+        "the last change, {:.1f} s ago: {}; {:.1f} ms to stop, {:.1f} ms to connect{}\n", change->seconds_ago,
+        change->what, 1000 * change->seconds_to_stop, 1000 * change->seconds_to_connect,
+        change->seconds_to_next_step
+            ? fmt::format(", {:.1f} ms in all to the next step", 1000 * *change->seconds_to_next_step)
+            : "");
   }
   return text;
 }
@@ -168,10 +171,13 @@ ReportJson json_of(const GenerationReport& generation) {
                   {"paused", generation.paused},     {"lost", generation.lost},
                   {"replaced", generation.replaced}, {"last_change", nullptr}};
   if (const auto& change = generation.last_change) {
-    json["last_change"] = {{"what", change->what},
-                           {"seconds_ago", change->seconds_ago},
-                           {"seconds_to_stop", change->seconds_to_stop},
-                           {"seconds_to_connect", change->seconds_to_connect}};
+    json["last_change"] = {
+        {"what", change->what},
+        {"seconds_ago", change->seconds_ago},
+        {"seconds_to_stop", change->seconds_to_stop},
+        {"seconds_to_connect", change->seconds_to_connect},
+        {"seconds_to_next_step",
+         change->seconds_to_next_step ? ReportJson(*change->seconds_to_next_step) : ReportJson(nullptr)}};
   }
   return json;
 }
@@ -280,6 +286,10 @@ void add_generation(Metrics& metrics, const GenerationReport& generation) {
   if (!generation.last_change) return;
   metrics.begin("last_change_seconds", "gauge", "How long the last change of the ranks took.");
   metrics.sample("", generation.last_change->seconds_to_stop + generation.last_change->seconds_to_connect);
+  if (!generation.last_change->seconds_to_next_step) return;
+  metrics.begin("last_change_to_next_step_seconds", "gauge",
+                "How long it took from the notice of the last change until a step counted.");
+  metrics.sample("", *generation.last_change->seconds_to_next_step);
 }
 
 void add_lateness(Metrics& metrics, const JobReport& report) {

@@ -73,12 +73,15 @@ std::string to_json(const JobSummary& summary) {
   json["generation"] = summary.generation == 0 ? OrderedJson(nullptr) : OrderedJson(summary.generation);
   json["changes"] = OrderedJson::array();
   for (const auto& change : summary.changes) {
-    json["changes"].push_back({{"generation", change.generation},
-                               {"ranks", change.members},
-                               {"what", change.what},
-                               {"seconds", change.seconds},
-                               {"seconds_to_stop", change.seconds_to_stop},
-                               {"seconds_to_connect", change.seconds_to_connect}});
+    json["changes"].push_back(
+        {{"generation", change.generation},
+         {"ranks", change.members},
+         {"what", change.what},
+         {"seconds", change.seconds},
+         {"seconds_to_stop", change.seconds_to_stop},
+         {"seconds_to_connect", change.seconds_to_connect},
+         {"seconds_to_next_step",
+          change.seconds_to_next_step ? OrderedJson(*change.seconds_to_next_step) : OrderedJson(nullptr)}});
   }
   json["ranks"] = OrderedJson::array();
   for (const auto& rank : summary.ranks) json["ranks"].push_back(json_of(rank));

@@ -70,3 +70,19 @@ def test_ranks_leave_a_host_that_is_drained_and_a_spare_of_another_one_joins(
     assert " on c) has joined; the job goes on with 3 of 4 ranks" in err
     assert "lost" not in err
     quiet(hosts)
+
+
+def test_a_job_goes_on_without_a_host_that_is_cut_off(own_hosts: Cluster, tmp_path: pathlib.Path):
+    worker = f"exec {BUILD}/test/elastic_worker 300 0.1 10000 {tmp_path}"
+    started = own_hosts["a"].start(
+        HRUN, "-np", "4", "--min-np", "2", "--max-replacements", "0", "-H", "b:2,c:2", "sh", "-c", worker
+    )
+    assert started.stdout is not None
+    assert all(" trains " in started.stdout.readline() for _ in range(4))
+    own_hosts["c"].cut()
+    out, err = started.communicate(timeout=60)
+    assert started.returncode == 0, out + err
+    assert [line for line in lines(out) if "model" in line] == [
+        f"[{rank}] model 45150 on rank {rank} of 2 in generation 2" for rank in (0, 1)
+    ]
+    assert "host c is lost: no word from it for 1 s; the job goes on with 2 of 4 ranks (generation 2)" in err

@@ -28,7 +28,8 @@ std::vector<MemberMessage> member_messages() {
           {.kind = Kind::report, .port = 4712, .report = {7, 3, 12, 11, true, false, false, {8}}},
           {.kind = Kind::formed, .generation = 3},
           {.kind = Kind::leave},
-          {.kind = Kind::finish}};
+          {.kind = Kind::finish},
+          {.kind = Kind::step, .generation = 4}};
 }
 
 TEST(ElasticMessage, IsReadAsItWasWrittenAndRefusedIfItIsCutOff) {

@@ -34,6 +34,7 @@ TEST(ChangeReport, TellsHowLongItsPartsTook) {
   EXPECT_DOUBLE_EQ(times.seconds_to_stop, 0.003);
   EXPECT_DOUBLE_EQ(times.seconds_to_connect, 0.007);
   EXPECT_DOUBLE_EQ(times.seconds_ago, 1);
+  EXPECT_FALSE(times.seconds_to_next_step);
 }
 
 TEST(Changes, KeepThoseThatAreOver) {
@@ -56,6 +57,19 @@ TEST(Changes, KeepThoseThatAreOver) {
   EXPECT_DOUBLE_EQ(all[0].seconds, 0.5);
   EXPECT_DOUBLE_EQ(all[0].seconds_to_stop, 0.2);
   EXPECT_DOUBLE_EQ(all[0].seconds_to_connect, 0.3);
+}
+
+TEST(Changes, TellWhenTheNextStepCounted) {
+  Changes changes{TimePoint(milliseconds(100))};
+  EXPECT_FALSE(changes.stepped(1, TimePoint(milliseconds(200)))) << "the job has just begun";
+  changes.begin("a loss", TimePoint(milliseconds(600)));
+  static_cast<void>(changes.under_way()->describe({.generation = 2, .members = {{1, 0, 0}}}, 1, 2));
+  changes.end(TimePoint(milliseconds(610)));
+  EXPECT_FALSE(changes.stepped(1, TimePoint(milliseconds(620)))) << "in the generation before";
+  ASSERT_TRUE(changes.stepped(2, TimePoint(milliseconds(631))));
+  EXPECT_EQ(changes.last()->describe_step(),
+            "generation 2: its first step counted 31.0 ms after the change was noticed");
+  EXPECT_DOUBLE_EQ(changes.summary().back().seconds_to_next_step.value(), 0.031);
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ TEST(AgentConnection, SendsAPingAsSoonAsItIsGreeted) {
   EXPECT_EQ(next_message(connection).word, Word::kill);
   EXPECT_EQ(next_message(connection).word, Word::terminate);
   const TimePoint next = connection.next();
-  EXPECT_LE(next, Clock::now() + kPingPause);
+  EXPECT_LE(next, Clock::now() + kSilence / kPingsInSilence);
   connection.speak(next);
   EXPECT_EQ(next_message(connection).word, Word::ping);
 }
@@ -76,7 +76,22 @@ TEST(AgentConnection, IsLostWhenNothingIsHeardForAWhile) {
   const auto loss = connection.loss(Clock::now() + kSilence);
   ASSERT_TRUE(loss);
   EXPECT_EQ(loss->why, "no word from it for 4 s");
-  EXPECT_LE(loss->when, Clock::now() + kPingPause);
+  EXPECT_LE(loss->when, Clock::now() + kSilence / kPingsInSilence);
+}
+
+TEST(AgentConnection, OfAnElasticJobIsLostEarlierUnlessThisProcessStoodStill) {
+  AgentConnection connection(road_through(kGreet + "exec sleep 1000"), Clock::now());
+  read_until_greeted(connection);
+  const TimePoint begin = Clock::now();
+  connection.set_silence(1s, begin);
+  connection.speak(begin);
+  EXPECT_EQ(connection.next(), begin + 250ms);
+  EXPECT_FALSE(connection.loss(begin + 900ms));
+  connection.read(begin + 3s);
+  EXPECT_FALSE(connection.loss(begin + 3s)) << "nobody has sent a ping for so long";
+  const auto loss = connection.loss(begin + 4s);
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(loss->why, "no word from it for 1 s");
 }
 
 TEST(AgentConnection, GivesTheProgramASecondToEndAfterItsOutput) {
