@@ -104,9 +104,10 @@ constexpr std::array kCounterparts{
     Counterpart{"HOROVOD_LOG_LEVEL", "HORA_LOG_LEVEL", level},
 };
 
-/// The variables that `hrun --horovod` sets on ranks, for programs that read them.
-constexpr std::array kForPrograms{"HOROVOD_RANK",       "HOROVOD_SIZE",       "HOROVOD_LOCAL_RANK",
-                                  "HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE"};
+/// The variables that `hrun --horovod` sets on ranks, for programs that read them, or reads itself.
+constexpr std::array kForPrograms{"HOROVOD_RANK",       "HOROVOD_SIZE",           "HOROVOD_LOCAL_RANK",
+                                  "HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK",     "HOROVOD_CROSS_SIZE",
+                                  "HOROVOD_ELASTIC",    "HOROVOD_ELASTIC_TIMEOUT"};
 
 /// The variable that sets a knob, ours or Horovod's, and the knob's value in our terms.
 struct Setting {

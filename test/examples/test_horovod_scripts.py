@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scripts in examples/horovod, which import horovod.torch, train on Hora as they are."""
 
+import os
 import pathlib
 import re
+import signal
+import subprocess
 import sys
 
 import pytest
@@ -10,10 +13,10 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from listed_output import check_output  # noqa: E402
-from ranks import ROOT, hrun  # noqa: E402
+from ranks import HRUN, ROOT, environment_with, hrun  # noqa: E402
 
 FOLDER = ROOT / "examples/horovod"
-SCRIPTS = ["image_classification", "language_model", "two_models"]
+SCRIPTS = ["elastic_images", "elastic_synthetic", "image_classification", "language_model", "two_models"]
 
 
 def run_script(name: str, ranks: int, *arguments: str) -> str:
@@ -80,3 +83,48 @@ def test_two_models_train_at_the_same_time_on_process_sets_of_their_own(ranks: i
     halves, together = figures("loss [0-9.]+  accuracy", printed), figures("together accuracy", printed)
     assert len(halves) == 2 and together[0] > max(halves)
     assert "the parameters are equal on the ranks of each set" in printed
+
+
+def run_and_kill(name: str, rank: int, after: str, *words: str) -> tuple[str, str]:
+    """Runs an elastic script on three ranks, and kills one of them after this line. Returns stdout, where the
+    labels of other processes that have become rank 0 are "[0]", and stderr."""
+    command = [HRUN, "--horovod", "-np", "3", "--min-np", "1", *words, sys.executable, FOLDER / f"{name}.py"]
+    job = subprocess.Popen(
+        command, env=environment_with({}), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert job.stdout is not None
+    printed = ""
+    while after not in printed:
+        line = job.stdout.readline()
+        assert line, job.communicate()
+        printed += line
+    children = pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+    [victim] = [
+        int(child)
+        for child in children
+        if f"\0HORA_RANK={rank}\0" in pathlib.Path(f"/proc/{child}/environ").read_text()
+    ]
+    os.kill(victim, signal.SIGKILL)
+    rest, errors = job.communicate(timeout=60)
+    assert job.returncode == 0, errors
+    assert f"hrun: rank {rank} (pid {victim}) was killed by signal 9 (Killed); the job goes on" in errors
+    return re.sub(r"^\[[0-9]\]", "[0]", printed + rest, flags=re.MULTILINE), errors
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rank", [0, 2])
+def test_images_are_classified_although_a_rank_is_killed(rank: int):
+    printed, errors = run_and_kill("elastic_images", rank, "epoch 0 ")
+    check_output(FOLDER / "elastic_images.py", printed)
+    assert [int(epoch) for epoch in re.findall(r"epoch ([0-9]+) ", printed)] == [0, 1, 2, 3, 4]
+    assert figures("test accuracy", printed)[-1] >= 0.8
+    assert "HOROVOD_" not in errors
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_benchmark_ends_although_a_rank_is_killed(rank: int):
+    printed, _ = run_and_kill("elastic_synthetic", rank, "iteration 1:", "--max-replacements", "0")
+    check_output(FOLDER / "elastic_synthetic.py", printed)
+    assert [int(number) for number in re.findall(r"iteration ([0-9]+):", printed)] == [0, 1, 2, 3, 4]
+    assert "images/s in all on 2 ranks" in printed

@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from bench.plan import figures, gradients, interleave, main, page, runs, sizes, table, targets  # noqa: E402
+from bench.plan import figures, gradients, interleave, main, page, recovery, runs, sizes, table, targets  # noqa: E402
 
 PUBLISHED = {
     "ResNet-50": (161, 25_557_032),
@@ -97,6 +97,15 @@ def test_a_text_chooses_experiments_of_a_row_by_their_names():
         ValueError, match="no experiment has 'LeNet' in its name; there are: list, ResNet-50;"
     ):
         main.planned(rows, table.Settings(), "LeNet")
+
+
+def test_a_kill_costs_the_time_until_the_next_step_counts_on_all_that_make_it():
+    def steps(*milliseconds: int) -> list[recovery.Commit]:
+        return [recovery.Commit(at * 10**6, number + 1, 3) for number, at in enumerate(milliseconds)]
+
+    # Step 3 counted before the kill on one rank, so step 4 is the next one. A normal step takes 10 ms.
+    commits = {71: steps(10, 20, 30, 75, 85, 95), 72: steps(10, 20, 31, 80, 90, 100), 73: steps(10, 20)}
+    assert recovery.stand_stills(commits, {30_500_000: 73}) == [80 - 30.5 - 10]
 
 
 class Weather:

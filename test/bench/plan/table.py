@@ -90,6 +90,7 @@ MODULES = {
     "b14": "training",
     "b15": "start",
     "b16": "broadcast",
+    "b17": "recovery",
 }
 
 

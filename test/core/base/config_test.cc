@@ -204,6 +204,7 @@ TEST(Config, NotesWhichOfHorovodsVariablesCountAndWhichMeanNothing) {
                                  {"HORA_LOG_LEVEL", "error"},
                                  {"HOROVOD_CYCLE_TIME", "5"},
                                  {"HOROVOD_CACHE_CAPACITY", "0"},
+                                 {"HOROVOD_ELASTIC", "1"},
                                  {"HOROVOD_RANK", "0"}});
   EXPECT_EQ(
       Config::horovod_notes(),
