@@ -101,10 +101,12 @@ void Maker::await_gpu() {
 
 void Maker::make() {
   buffers_.make();
-  std::vector<torch::Tensor> parameters;
-  for (const auto& group : optimizer().param_groups())
-    parameters.insert(parameters.end(), group.params().begin(), group.params().end());
-  if (options_.clip_norm > 0) torch::nn::utils::clip_grad_norm_(parameters, options_.clip_norm);
+  if (options_.clip_norm > 0) {
+    std::vector<torch::Tensor> parameters;
+    for (const auto& group : optimizer().param_groups())
+      parameters.insert(parameters.end(), group.params().begin(), group.params().end());
+    torch::nn::utils::clip_grad_norm_(parameters, options_.clip_norm);
+  }
   optimizer().step();
   optimizer_.zero_grad();
   schedule(scheduled_ + 1);

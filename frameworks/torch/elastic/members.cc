@@ -94,20 +94,20 @@ void Members::follow() {
   }
 }
 
-/// Ends the program if there is no other generation because this process has left.
 void Members::next_generation() {
-  try {
-    hora_.next_generation();
-  } catch (const Error&) {
-    if (hora_.has_left()) std::exit(0);
-    throw;
-  }
+  end_if_it_has_left([this] { hora_.next_generation(); });
 }
 
 bool Members::commit() {
-  if (!hora_.is_elastic()) return true;
+  bool counts = true;
+  if (hora_.is_elastic()) end_if_it_has_left([&] { counts = hora_.commit(); });
+  return counts;
+}
+
+/// Ends the program if there is no other generation because this process has left.
+void Members::end_if_it_has_left(const std::function<void()>& function) {
   try {
-    return hora_.commit();
+    function();
   } catch (const Error&) {
     if (hora_.has_left()) std::exit(0);
     throw;

@@ -55,6 +55,7 @@ class Members {
   void follow();
   void next_generation();
   bool commit();
+  void end_if_it_has_left(const std::function<void()>& function);
   void share_state();
   [[nodiscard]] bool is_alone() const { return hora_.is_elastic() && hora_.generation() == 0; }
 

@@ -122,7 +122,7 @@ processes = Launcher("processes", _nothing, _processes)
 torchrun = Launcher("torchrun", _nothing, _torchrun)
 
 
-def _end(started: list[subprocess.Popen[bytes]]) -> None:
+def end(started: list[subprocess.Popen[bytes]]) -> None:
     """Ends what is left of a job; each of its processes leads a group."""
     for process in started:
         if process.poll() is None:
@@ -156,7 +156,7 @@ def run_job(
     except FileNotFoundError as absent:
         raise JobFailed(f"there is no {absent.filename}") from absent
     finally:
-        _end(started)
+        end(started)
     if any(codes):
         words = log.read_text(errors="replace").split("\n")
         last = next((line.strip() for line in reversed(words) if line.strip()), "it said nothing")

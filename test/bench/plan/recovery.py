@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from suites.shell import HRUN, PYTHON, ROOT
 
+from . import launchers
 from .figures import Sample, Samples, quantile
 from .jobs import log_of
 from .launchers import JobFailed
@@ -148,5 +149,4 @@ def end(job: subprocess.Popen[bytes]) -> None:
     try:
         job.wait(timeout=30)
     except subprocess.TimeoutExpired:
-        os.killpg(job.pid, signal.SIGKILL)
-        job.wait()
+        launchers.end([job])
