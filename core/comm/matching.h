@@ -57,7 +57,8 @@ class Matching {
 
  private:
   static bool takes(int source, int tag, const Envelope& envelope) {
-    return (source == kAnySource || source == envelope.source) && (tag == kAnyTag || tag == envelope.tag);
+    const bool takes_tag = tag == kAnyTag ? envelope.tag != kStateTag : tag == envelope.tag;
+    return takes_tag && (source == kAnySource || source == envelope.source);
   }
 
   template <typename T, typename Predicate>

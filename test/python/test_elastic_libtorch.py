@@ -48,8 +48,8 @@ def test_a_rank_that_dies_changes_nothing(rank: int, place: str, alone: list[flo
 def test_a_rank_that_is_replaced_changes_nothing(alone: list[float], tmp_path: pathlib.Path):
     for rank in (0, 2):
         folder = tmp_path / str(rank)
-        deaths = f"{rank}:3:backward:{signal.SIGKILL:d}"
-        finished = train(3, "--min-np", "1", deaths=deaths, folder=folder, waits=("5", "6"))
+        deaths = f"{rank}:3:backward:{signal.SIGKILL:d},1:5:backward:{signal.SIGKILL:d}"  # also as it joins
+        finished = train(3, "--min-np", "1", deaths=deaths, folder=folder, waits=("5", "8"))
         assert f"rank {rank} (pid " in finished.stderr and " has joined; the job goes on" in finished.stderr
         assert results(finished, 3) == pytest.approx(alone, rel=1e-9)
         check_audit(folder)

@@ -42,7 +42,8 @@ class Buffers(torch.nn.Module):
             self.seen = self.seen * 0.5 + x.detach().mean()
         return x * (1 + 0.1 * self.table.real.mean())
 
-layers = [torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.3), Buffers(), torch.nn.Linear(8, 1)]
+layers = [torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.3), Buffers(), torch.nn.Linear(8, 1100)]
+layers += [torch.nn.Tanh(), torch.nn.Linear(1100, 1)]  # with tensors that are sent while the ranks compute
 model = torch.nn.Sequential(*layers).double()
 generator = torch.Generator().manual_seed(1)
 x = torch.randn(150, 4, generator=generator, dtype=torch.float64)
@@ -162,7 +163,7 @@ def test_training_ends_as_if_no_rank_had_been_lost(kind: str, deaths: str, lost:
 @pytest.mark.parametrize(
     ("kind", "deaths", "waits"),
     [
-        ("data set", "0:0:forward,2:6:backward", ["1", "9"]),
+        ("data set", "0:0:forward,1:1:backward,2:6:backward", ["1", "4", "9"]),
         ("loader", "3:5:epoch,0:12:forward", ["6", "14"]),
         pytest.param("stream", "1:0:backward,0:5:epoch", ["2", "7"], marks=pytest.mark.long),
     ],
@@ -174,7 +175,7 @@ def test_processes_that_replace_lost_ones_change_no_result(
     words = ("-np", "4", "--min-np", "1", *ready_python(), "-c", TRAIN, kind, deaths, str(tmp_path), *waits)
     replaced = hrun(*words)
     assert replaced.stderr.count("was killed by signal 9 (Killed)") == deaths.count(":") // 2
-    assert replaced.stderr.count(" has joined; the job goes on with 4 of 4 ranks") == 2
+    assert replaced.stderr.count(" has joined; the job goes on with 4 of 4 ranks") == len(waits)
     assert results(replaced, 4) == pytest.approx(results(alone, 1), rel=1e-9)
     check_audit(tmp_path)
 
@@ -299,6 +300,103 @@ def test_a_process_that_would_train_something_else_does_not_join():
     ):
         assert difference in finished.stderr
     assert "hrun: rank 1 fails again and again: its next process is started in 10 s" in finished.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "joins"), [("clamp_(-0.01, 0.01)", True), ("mul_(0.99)", False)], ids=["equally", "by place"]
+)
+def test_a_process_joins_only_with_the_parameters_of_the_others(
+    change: str, joins: bool, tmp_path: pathlib.Path
+):
+    program = """
+        import os, pathlib, sys, torch, hora, hora.torch as hvd
+        hvd.init()
+        torch.manual_seed(1)
+        model = torch.nn.Linear(200, 200)
+        data = torch.utils.data.TensorDataset(torch.ones(96, 200))
+        training = hvd.elastic.Training(
+            model, torch.optim.SGD(model.parameters(), lr=0.1), data, batch=24, microbatch=4)
+        for epoch in training.epochs(2):
+            for x, in training.batches():
+                if hvd.rank() == 1 and training.progress.steps == 1 and hvd.size() == 3:
+                    os._exit(3)
+                training.backward(model(x).square().mean())
+                if "HORA_JOINS_LATE" in os.environ:
+                    pathlib.Path(sys.argv[1]).touch()
+                while hora._job.runtime().generation == 3 and not pathlib.Path(sys.argv[1]).exists():
+                    pass  # it gets the parameters from before the step
+                model.weight.data.CHANGE  # also within a step
+                if training.step() and training.progress.steps == 3:
+                    job = hora._job.runtime()
+                    while job.generation < GENERATION and not job.change_is_due:
+                        training.retry(lambda: None)
+        hvd.check_replicas(model)
+        print("done", training.progress.steps)
+    """
+    program = program.replace("CHANGE", change).replace("GENERATION", "3" if joins else "4")
+    words = ("-np", "3", "--min-np", "2", *ready_python(), "-c", textwrap.dedent(program))
+    finished = hrun(*words, str(tmp_path / "has joined"))
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.count("done 8") == (3 if joins else 2)
+    refused = "HoraInternalError: this process cannot join the job: it has another state than rank 0"
+    assert (refused in finished.stderr) != joins
+
+
+def test_a_process_that_joins_has_the_whole_state_from_the_first_epoch_on():
+    """Also tensors that share memory, and states of an optimizer that load_state_dict casts."""
+    program = """
+        import os, torch, hora, hora.torch as hvd
+        hvd.init()
+
+        class Sums(torch.optim.Optimizer):
+            def __init__(self, parameters):
+                super().__init__(parameters, {"lr": 0.125})
+
+            @torch.no_grad()
+            def step(self, closure=None):
+                for each in self.param_groups[0]["params"]:
+                    if each.grad is not None:
+                        state = self.state.setdefault(each, {})
+                        state["sum"] = state.get("sum", torch.zeros_like(each).float()) + each.grad.float()
+                        each -= self.param_groups[0]["lr"] * each.grad
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = torch.nn.Parameter(torch.zeros(300, 200, dtype=torch.bfloat16))
+                self.same = torch.nn.Parameter(self.weight.data.view(-1), requires_grad=False)
+                self.other = torch.nn.Parameter(torch.zeros(300, 200, dtype=torch.bfloat16).t())
+                self.third = torch.nn.Parameter(torch.zeros(300, 200, dtype=torch.bfloat16))
+
+            def forward(self, x):
+                return (self.weight.sum() + self.other.sum() + self.third.sum()) * x.mean()
+
+        model = Model()
+        data = torch.utils.data.TensorDataset(torch.ones(96))
+        training = hvd.elastic.Training(model, Sums(model.parameters()), data, batch=16, microbatch=8)
+
+        def check():
+            steps = training.progress.steps
+            for each in model.parameters():
+                assert (each == -0.125 * steps).all(), (steps, each)
+            for each in training.state_dict()["optimizers"][0]["state"].values():
+                assert (each["sum"] == steps).all()
+
+        for epoch in training.epochs(2):
+            check()
+            for x, in training.batches():
+                if hvd.rank() == 1 and training.progress.steps == 1 and hvd.size() == 3:
+                    os._exit(3)
+                training.backward(model(x))
+                if training.step() and training.progress.steps == 3:
+                    while hvd.size() < 3 and not hora._job.runtime().change_is_due:
+                        training.retry(lambda: None)
+        check()
+        print("done", training.progress.steps)
+    """
+    finished = hrun("-np", "3", "--min-np", "2", *ready_python(), "-c", textwrap.dedent(program))
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.count("done 12") == 3, finished.stderr
 
 
 def test_two_trainings_by_turns_refuse_a_process_that_joins():

@@ -59,8 +59,9 @@ LAYERS = {
     "core/include/hora": [],
     "frameworks/rounds": [],
     "frameworks/samples": [],
-    "frameworks/torch": ["frameworks/rounds", "frameworks/samples"],
-    "python/native": ["frameworks/rounds", "frameworks/samples"],
+    "frameworks/state": [],
+    "frameworks/torch": ["frameworks/rounds", "frameworks/samples", "frameworks/state"],
+    "python/native": ["frameworks/rounds", "frameworks/samples", "frameworks/state"],
     "runner": [
         "core/base",
         "core/device",
@@ -249,6 +250,7 @@ NAMESPACES = {
     "core/backend/nccl": "hora::nccl",
     "frameworks/rounds": "hora::rounds",
     "frameworks/samples": "hora::samples",
+    "frameworks/state": "hora::state",
     "runner": "hora::hrun",
 }
 
@@ -315,7 +317,7 @@ def untested(paths: list[str]) -> list[str]:
     sources = [
         path
         for path in paths
-        if re.fullmatch(r"(core|runner|frameworks/rounds|frameworks/samples)/.*\.cc", path)
+        if re.fullmatch(r"(core|runner|frameworks/rounds|frameworks/samples|frameworks/state)/.*\.cc", path)
         and path not in WITHOUT_A_TEST
     ]
     return [path for path in sources if f"test/{path.removesuffix('.cc')}_test.cc" not in paths]

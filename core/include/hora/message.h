@@ -4,6 +4,7 @@
 #include <hora/dtype.h>
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace hora {
@@ -11,6 +12,8 @@ namespace hora {
 /// `receive` and `probe`: from whichever rank, with whichever tag.
 inline constexpr int kAnySource = -1;
 inline constexpr int kAnyTag = -1;
+/// The tag of the state that ranks give to others which join an elastic training. kAnyTag does not take it.
+inline constexpr int kStateTag = std::numeric_limits<int>::max();
 
 /// The source, tag, dtype and shape of a message. A value.
 struct Envelope {

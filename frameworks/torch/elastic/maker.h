@@ -42,8 +42,10 @@ class Maker {
   [[nodiscard]] torch::optim::Optimizer& optimizer() { return optimizer_.optimizer(); }
   /// Names with texts that are the same on two processes only if one can take the state of the other.
   [[nodiscard]] std::vector<Item> description();
-  /// Gives the state of rank `root` to all ranks. All of them call it.
-  void give(int root);
+  /// Gives the state of rank `root` to all ranks, but for these tensors. All of them call it.
+  void give(int root, const std::vector<torch::Tensor>& without);
+  /// Large parameters on the host that share no memory, as rank `root` finds. All ranks call it.
+  [[nodiscard]] std::vector<torch::Tensor> large_parameters(int root) const;
   void save(torch::serialize::OutputArchive& archive);
   /// Throws Error(invalid_argument) if it is the state of another model.
   void load(torch::serialize::InputArchive& archive);

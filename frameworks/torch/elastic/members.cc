@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/elastic/members.h"
 
+#include <hora/torch.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -16,7 +19,7 @@ bool is_of_a_change(const Runtime& hora, const Error& error) {
 }
 
 Members::Members(Runtime& hora, State state)
-    : hora_(hora), state_(std::move(state)), joins_(is_alone()), who_(who()) {
+    : hora_(hora), state_(std::move(state)), needs_state_(is_alone()), who_(who()) {
   hora_.set_takes_in(false);
   retry([this] {
     require_alike(hora_, "elastic.training.alike", "the arguments of Training", state_.description());
@@ -27,18 +30,27 @@ Members::Members(Runtime& hora, State state)
 Who Members::who() const { return {hora_.generation(), hora_.rank(), hora_.size()}; }
 
 void Members::give_to_all() {
-  retry([this] { state_.give(0); });
+  retry([this] { state_.give(0, {}); });
 }
 
 void Members::join() {
   if (!is_alone()) return;
   hora_.set_takes_in(true);
   change([this] { next_generation(); });
+  for (bool has_state = false; !has_state;) {
+    try {
+      await_state();
+      has_state = true;
+    } catch (const Error& error) {
+      if (!is_of_a_change(hora_, error)) throw;
+      change([this] { next_generation(); });
+    }
+  }
 }
 
 void Members::begin_step() {
   follow();  // another training may have changed the ranks
-  if (joins_) {
+  if (needs_state_ && joins_.empty()) {
     throw Error(
         Code::invalid_argument,
         "this process has joined the job while another Training trained, and has no state of this one: "
@@ -60,6 +72,7 @@ bool Members::end_step(bool is_void, const std::function<void()>& make,
     counts = !is_void && commit();
     if (counts) {
       make();
+      all_have_state();
     } else {
       take_back();  // before others get the state
     }
@@ -70,14 +83,19 @@ bool Members::end_step(bool is_void, const std::function<void()>& make,
 void Members::retry(const std::function<void()>& function) {
   for (bool counts = false; !counts;) {
     try {
+      await_state();
       function();
       state_.await();
+      confirm();
     } catch (const Error& error) {
       if (!is_of_a_change(hora_, error)) throw;
       change([this] { next_generation(); });
       continue;
     }
-    change([&] { counts = commit(); });
+    change([&] {
+      counts = commit();
+      if (counts && !joins_.empty()) all_have_state();  // alone, this process still needs it
+    });
   }
 }
 
@@ -89,6 +107,8 @@ void Members::change(const std::function<void()>& function) {
 void Members::follow() {
   while (who() != who_) {
     who_ = who();
+    joins_.clear();
+    transfer_.reset();
     state_.begin_generation();
     if (hora_.state_root() >= 0) share_state();
   }
@@ -114,18 +134,50 @@ void Members::end_if_it_has_left(const std::function<void()>& function) {
   }
 }
 
-/// Gives the state to the ranks that have just joined. They have it when all ranks have voted.
+std::optional<Members::Share> Members::share() const {
+  if (joins_.empty()) return Share{hora_.rank(), hora_.size()};
+  if (needs_state_) return std::nullopt;
+  const auto own = joins_.begin() + hora_.rank();
+  return Share{static_cast<int>(std::count(joins_.begin(), own, false)),
+               static_cast<int>(std::count(joins_.begin(), joins_.end(), false))};
+}
+
+void Members::await_state() {
+  if (transfer_) transfer_->await_state();
+}
+
+void Members::confirm() {
+  if (!transfer_) return;
+  transfer_->confirm();
+  needs_state_ = false;  // also if the step does not count
+}
+
+/// Begins to give the state to the ranks that have just joined. They have it when all ranks have voted for
+/// the next step.
 void Members::share_state() {
   try {
     const int root = hora_.state_root();
-    require_like(hora_, "elastic.training.joins", kRefusal, state_.description(), root, joins_);
-    state_.give(root);
-    state_.await();
-    if (commit()) joins_ = false;
+    require_like(hora_, "elastic.training.joins", kRefusal, state_.description(), root, needs_state_);
+    const torch::Tensor all =
+        allgather(hora_, torch::tensor({needs_state_}), {.name = "elastic.training.needs"});
+    const std::vector<torch::Tensor> later = state_.later(root);
+    state_.give(root, later);
+    std::vector<state::StateTransfer::Memory> memory;
+    for (const auto& tensor : later)
+      memory.emplace_back(static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes());
+    for (int rank = 0; rank < hora_.size(); ++rank) joins_.push_back(all[rank].item<bool>());
+    transfer_ = std::make_unique<state::StateTransfer>(hora_, joins_, memory);
   } catch (const Error& error) {
     if (!is_of_a_change(hora_, error)) throw;
     next_generation();
   }
+}
+
+/// A step counts, for which all ranks have voted.
+void Members::all_have_state() {
+  needs_state_ = false;
+  joins_.clear();
+  transfer_.reset();
 }
 
 }  // namespace hora::elastic

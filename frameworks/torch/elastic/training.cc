@@ -78,7 +78,8 @@ struct TrainingLoop::Parts {
         audit(options.audit.empty() ? nullptr : std::make_unique<Audit>(options.audit)),
         maker(hora, checked(model), checked(std::move(optimizer)), options),
         members(hora, {.description = [this] { return description(); },
-                       .give = [this](int root) { give(root); },
+                       .give = [this](int root, const auto& later) { give(root, later); },
+                       .later = [this](int root) { return maker.large_parameters(root); },
                        .await = [this] { maker.await_gpu(); },
                        .begin_generation = [this] { maker.begin_generation(); }}) {}
 
@@ -130,8 +131,8 @@ struct TrainingLoop::Parts {
     return items;
   }
 
-  void give(int root) {
-    maker.give(root);
+  void give(int root, const std::vector<torch::Tensor>& without) {
+    maker.give(root, without);
     torch::Tensor numbers = as_tensor();
     broadcast_(hora, numbers, root, {.name = "elastic.training.progress"});
     take(numbers);
@@ -172,7 +173,9 @@ struct TrainingLoop::Parts {
 
   void begin(const Piece& whole) {
     maker.begin_step();
-    auto share = samples::microbatches(whole, options.microbatch, hora.rank(), hora.size());
+    std::vector<Piece> share;
+    if (const auto own = members.share())
+      share = samples::microbatches(whole, options.microbatch, own->number, own->ranks);
     auto pieces = share;
     if (pieces.empty()) pieces = {samples::microbatches(whole, options.microbatch, 0, 1).front()};
     step.emplace(Step{
@@ -181,8 +184,9 @@ struct TrainingLoop::Parts {
 
   /// The next piece of the step, for the program; nothing: the step does not count any more.
   std::optional<Piece> next_piece() {
-    if (hora.generation_has_ended()) {
-      step->is_void = true;
+    within_step([this] { members.await_state(); });
+    step->is_void = step->is_void || hora.generation_has_ended();
+    if (step->is_void) {
       finish();
       return std::nullopt;
     }
@@ -209,7 +213,12 @@ struct TrainingLoop::Parts {
 
   /// Ends the step: it counts, or is taken back. Returns whether it counts.
   bool finish() {
-    if (!step->is_void) within_step([this] { maker.complete(); });
+    if (!step->is_void) {
+      within_step([this] {
+        maker.complete();
+        members.confirm();
+      });
+    }
     step->has_ended = true;
     return members.end_step(step->is_void, [this] { make(); }, [this] { maker.take_back(); });
   }

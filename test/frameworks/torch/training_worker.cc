@@ -5,7 +5,7 @@
 //
 // DEATHS: "RANK:STEPS:PLACE:SIGNAL,...": the rank that was started under this number sends itself the signal
 // when so many steps count, at this place of the program. AUDIT: the folder of the audit, or "". WAIT: after
-// so many steps the ranks wait until they are as many as before, or change. With WAIT 0 the model of a
+// so many steps the ranks wait until they are three, or change. With WAIT 0 the model of a
 // process that joins late is another one.
 #include <hora/torch/elastic.h>
 
@@ -40,17 +40,19 @@ struct NetImpl : torch::nn::Module {
   explicit NetImpl(int hidden)
       : first(register_module("first", torch::nn::Linear(4, hidden))),
         norm(register_module("norm", torch::nn::BatchNorm1d(hidden))),
-        last(register_module("last", torch::nn::Linear(hidden, 1))) {
+        wide(register_module("wide", torch::nn::Linear(hidden, 1100))),  // given while the ranks compute
+        last(register_module("last", torch::nn::Linear(1100, 1))) {
     to(torch::kFloat64);
     buffers = register_module("buffers", Buffers());  // has complex ones, which would become real
   }
   torch::Tensor forward(torch::Tensor x) {
     x = drop->forward(norm->forward(first->forward(x)));
-    return last->forward(buffers->forward(torch::relu(x)));
+    return last->forward(torch::tanh(wide->forward(buffers->forward(torch::relu(x)))));
   }
   torch::nn::Linear first;
   torch::nn::BatchNorm1d norm;
   torch::nn::Dropout drop = register_module("drop", torch::nn::Dropout(0.3));
+  torch::nn::Linear wide;
   torch::nn::Linear last;
   Buffers buffers{nullptr};
 };
@@ -108,7 +110,6 @@ void train(hora::Runtime& hora, const Death& death, const std::string& audit, co
        .clip_norm = 0.5,
        .scheduler = [](auto& optimizer) { return std::make_unique<torch::optim::StepLR>(optimizer, 4, 0.5); },
        .audit = audit});
-  const int ranks = hora.size();
   const auto steps = [&] { return training.progress().steps; };
   double total = 0;
   while (training.begin_epoch(3)) {
@@ -118,7 +119,7 @@ void train(hora::Runtime& hora, const Death& death, const std::string& audit, co
       training.backward(loss);
       death.at("backward", steps());
       if (training.step() && waits.contains(static_cast<int>(steps()))) {
-        while (hora.size() < ranks && !hora.change_is_due()) training.retry([] {});
+        while (hora.size() < 3 && !hora.change_is_due()) training.retry([] {});
       }
       death.at("step", steps());
     }

@@ -147,7 +147,8 @@ def received(outcome: _native.Outcome, dtype: torch.dtype) -> torch.Tensor:
     return devices.tensor_in(outcome.memory, dtype, math.prod(outcome.shape)).reshape(outcome.shape)
 
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter)  # other classes may have their elements elsewhere
+#: Classes of tensors whose elements are at `data_ptr`. Those of others may be elsewhere.
+PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def start_at_once(
@@ -164,7 +165,7 @@ def start_at_once(
     """Submits an operation on a tensor that the runtime takes where it is, without a look at it in Python;
     the handle gives `output`, which may be the tensor itself. None: it is for a `Loan` to look closer."""
     if (
-        type(tensor) not in _PLAIN
+        type(tensor) not in PLAIN
         or devices.gpu_of(tensor) is not None
         or tensor.layout != torch.strided
         or tensor.is_neg()

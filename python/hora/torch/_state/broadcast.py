@@ -15,6 +15,7 @@ from hora._objects import broadcast_object
 from hora.process_sets import ProcessSet, global_process_set, number_of
 from hora.torch._ops.broadcast import broadcast_all_
 from hora.torch._ops.lending import native_dtype
+from hora.torch._state.structure import empty_tensors, with_tensors, without_tensors
 
 
 def _named(params: Mapping[str, Any] | Iterable[Any]) -> list[tuple[str, torch.Tensor]]:
@@ -73,52 +74,6 @@ def broadcast_parameters(
     broadcast_all_(((f"parameters.{name}", tensor.detach()) for name, tensor in tensors), root, process_set)
 
 
-def _without_tensors(value: Any, tensors: list[torch.Tensor]) -> Any:
-    """The structure with tensors replaced by their place in the list, their shape and dtype."""
-    if isinstance(value, torch.Tensor):
-        tensors.append(value)
-        return _Place(len(tensors) - 1, tuple(value.shape), value.dtype, value.device.type)
-    if isinstance(value, dict):
-        return {key: _without_tensors(item, tensors) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(_without_tensors(item, tensors) for item in value)
-    return value
-
-
-def _with_tensors(value: Any, tensors: list[torch.Tensor]) -> Any:
-    if isinstance(value, _Place):
-        return tensors[value.number]
-    if isinstance(value, dict):
-        return {key: _with_tensors(item, tensors) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(_with_tensors(item, tensors) for item in value)
-    return value
-
-
-class _Place:
-    """Where a tensor stood in an optimizer's state."""
-
-    def __init__(self, number: int, shape: tuple[int, ...], dtype: torch.dtype, kind: str) -> None:
-        self.number = number
-        self.shape = shape
-        self.dtype = dtype
-        self.kind = kind  # of device
-
-    def empty(self, devices: dict[str, torch.device]) -> torch.Tensor:
-        """Such a tensor, on this rank's device of that kind."""
-        return torch.empty(self.shape, dtype=self.dtype, device=devices.get(self.kind, self.kind))
-
-
-def _places(value: Any) -> list[_Place]:
-    if isinstance(value, _Place):
-        return [value]
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, (list, tuple)):
-        return [place for item in value for place in _places(item)]
-    return []
-
-
 @documented
 def broadcast_optimizer_state(
     optimizer: torch.optim.Optimizer,
@@ -147,28 +102,20 @@ def broadcast_optimizer_state(
         )
     root = _job.rank() == root_rank
     own: list[torch.Tensor] = []
-    structure = _checked(_without_tensors(optimizer.state_dict(), own), own) if root else None
+    structure = _checked(without_tensors(optimizer.state_dict(), own), own) if root else None
     structure = broadcast_object(structure, root_rank, "optimizer_state", process_set)
     if isinstance(structure, str):
         raise HoraArgumentError(structure)
-    if root:
-        tensors = [tensor.detach().contiguous() for tensor in own]
-    else:
-        devices = {
-            parameter.device.type: parameter.device
-            for group in optimizer.param_groups
-            for parameter in group["params"]
-        }
-        tensors = [
-            place.empty(devices) for place in sorted(_places(structure), key=lambda place: place.number)
-        ]
+    tensors = (
+        [tensor.detach().contiguous() for tensor in own] if root else empty_tensors(structure, optimizer)
+    )
     broadcast_parameters(
         [(f"optimizer_state.{number}", tensor) for number, tensor in enumerate(tensors)],
         root_rank,
         process_set,
     )
     if not root:
-        optimizer.load_state_dict(_with_tensors(structure, tensors))
+        optimizer.load_state_dict(with_tensors(structure, tensors))
 
 
 def _checked(structure: Any, tensors: list[torch.Tensor]) -> Any:

@@ -32,11 +32,12 @@ class Batches:
         self._seed = seed
         self._one_piece = one_piece
         self._drops_last = isinstance(data, DataLoader) and data.drop_last
+        self._sharers: list[int] | None = None  # the ranks that share the next step; None: all
 
-    def require_alike(self) -> None:
+    def require_alike(self, more: list[tuple[str, str]]) -> None:
         """Raises HoraInternalError on all ranks, with what differs, if the ranks do not take the same samples
-        from data that looks the same."""
-        items = self.description()
+        from data that looks the same, or differ in `more`: names with texts."""
+        items = [*self.description(), *more]
         _job.runtime().require_alike("elastic.training.alike", "the arguments of Training", items, 0)
 
     def description(self) -> list[tuple[str, str]]:
@@ -84,11 +85,22 @@ class Batches:
         step = self.step_from(epoch, place)
         return step is not None and (not self._one_piece or step.size >= self._batch)
 
+    def share_next_step_among(self, ranks: list[int] | None) -> None:
+        """These ranks share the samples of the next step, until this is called again. None: all do."""
+        self._sharers = ranks
+
     def share_of(self, step: Piece) -> list[Piece]:
-        """The samples of a step that this rank gets; none if there are more ranks than microbatches."""
+        """The samples of the next step that this rank gets; none if there are more ranks than microbatches,
+        or others share it."""
+        return self._share_among(self._sharers, step)
+
+    def _share_among(self, ranks: list[int] | None, step: Piece) -> list[Piece]:
         if self._one_piece:
             return [shares.share(step, _job.rank(), _job.size())]
-        return shares.microbatches(step, self._microbatch, _job.rank(), _job.size())
+        ranks = list(range(_job.size())) if ranks is None else ranks
+        if _job.rank() not in ranks:
+            return []
+        return shares.microbatches(step, self._microbatch, ranks.index(_job.rank()), len(ranks))
 
     def given_for(self, share: list[Piece], step: Piece) -> list[Piece]:
         """The pieces that the program gets: those of its share. Without any it gets the first one of the
@@ -97,12 +109,13 @@ class Batches:
 
     def read_ahead(self, epoch: int, place: int) -> None:
         """Reads ahead what the program gets from there on."""
-        self._samples.expect(self._from(epoch, place))
+        self._samples.expect(self._from(epoch, place, self._sharers))
 
-    def _from(self, epoch: int, place: int) -> Iterator[Piece]:
+    def _from(self, epoch: int, place: int, sharers: list[int] | None) -> Iterator[Piece]:
+        """The pieces of the program. `sharers`: those of the next step."""
         while (step := self.step_from(epoch, place)) is not None:
-            yield from self.given_for(self.share_of(step), step)
-            place = step.last
+            yield from self.given_for(self._share_among(sharers, step), step)
+            place, sharers = step.last, None
 
     def load(self, piece: Piece) -> Any:
         """The samples of a piece as a batch. torch's random numbers then depend on the piece alone, for a

@@ -12,6 +12,7 @@ from hora._objects import broadcast_object
 from hora.torch._ops.devices import await_sound
 from hora.torch.elastic.audit import who
 from hora.torch.elastic.batches import Batches
+from hora.torch.elastic.handover import Handover
 from hora.torch.elastic.progress import Progress
 from hora.torch.elastic.step import Maker
 from hora.torch.elastic.trained import Trained
@@ -25,8 +26,8 @@ TOLD = (HoraRanksChangedError, HoraBackwardError)
 
 
 class Members:
-    """The ranks of a training. When they change, those that have joined get the state from one that has it,
-    and all share the samples anew.
+    """The ranks of a training. When they change, those that have joined get the state from those that have
+    it, and all share the samples anew.
 
     A process that hrun has started while the job runs is alone at first, as rank 0 of 1. It prepares itself,
     and then joins the others at the same place of the program: before a step.
@@ -37,7 +38,8 @@ class Members:
         self._trained = trained
         self._maker = maker
         self._progress = progress
-        self._joins = _job.is_alone()  # whether the others, which train, give the state to this process
+        self._needs_state = _job.is_alone()  # whether the others, which train, give the state to this process
+        self._handover: Handover | None = None  # of the state, until a step counts
         self._who = who()  # as of the last change that this training knows
 
     def begin(self) -> None:
@@ -47,24 +49,41 @@ class Members:
             HoraInternalError: the models, optimizers, data or arguments of the ranks differ.
         """
         _job.runtime().set_takes_in(False)
-        self.retry(self._batches.require_alike)
+        self.retry(self._batches.require_alike, self._trained.description_of_optimizers())
         self.give_to_all()
 
     def give_to_all(self) -> None:
         """Gives the state of rank 0 to all. All ranks call it."""
-        self.retry(self._give_to_all)
+        self.retry(lambda: self._hand_over(needs=_job.rank() != 0, overlaps=False))
+
+    def await_state(self) -> None:
+        """Returns when this process has the state, if others give it. Raises HoraError."""
+        if self._handover is not None:
+            self._handover.await_state()
+
+    def confirm(self) -> None:
+        """Before the ranks vote for a step: see `Handover.confirm`. Raises HoraError."""
+        if self._handover is not None:
+            self._handover.confirm()
+            self._needs_state = False  # also if the step does not count
 
     def join(self) -> None:
-        """Joins the others, if this process is alone."""
-        if _job.is_alone():
-            _job.runtime().set_takes_in(True)
-            self.change(_membership.next_generation)
+        """Joins the others, if this process is alone. Returns when it has the state."""
+        if not _job.is_alone():
+            return None
+        _job.runtime().set_takes_in(True)
+        self.change(_membership.next_generation)
+        while True:
+            try:
+                return self.await_state()
+            except TOLD:
+                self.change(_membership.next_generation)
 
     def begin_step(self) -> None:
         """Before a step: takes in those that wait to join, and lets those go that are to leave."""
         runtime = _job.runtime()
         self._follow()  # another training may have changed the ranks
-        if self._joins:
+        if self._needs_state and self._handover is None:
             raise HoraUsageError(
                 "this process has joined the job while another Training trained, and has no state of this "
                 "one: make a Training when the one before it has ended"
@@ -86,7 +105,9 @@ class Members:
             if is_void:
                 _membership.next_generation()
             counts = not is_void and _membership.commit(make)
-            if not counts:
+            if counts:
+                self._all_have_state()
+            else:
                 take_back()  # before others get the state
             return counts
 
@@ -103,6 +124,8 @@ class Members:
     def _follow(self) -> None:
         while who() != self._who:
             self._who = who()
+            self._handover = None
+            self._batches.share_next_step_among(None)
             self._maker.begin_generation()
             if _job.runtime().state_root < 0 or self._share_state():
                 self._batches.read_ahead(self._progress.epoch, self._progress.place)
@@ -111,32 +134,50 @@ class Members:
         """Calls a function until a call has ended on all ranks without a change. Returns the result."""
         while True:
             try:
+                self.await_state()
                 result = function(*args, **kwargs)
                 await_sound(self._trained.model.parameters())
+                self.confirm()
             except TOLD:
                 if not _job.runtime().is_elastic:
                     raise
                 self.change(_membership.next_generation)
             else:
-                if self.change(_membership.commit):
+                if self.change(self._commit):
                     return result
 
+    def _commit(self) -> bool:
+        counts = _membership.commit()
+        if counts and self._handover is not None:
+            self._all_have_state()
+            self._batches.read_ahead(self._progress.epoch, self._progress.place)
+        return counts
+
     def _share_state(self) -> bool:
-        """Gives the state to the ranks that have just joined. They have it when all ranks have voted. Returns
-        whether they have, or are left out of the next generation."""
+        """Begins to give the state to the ranks that have just joined. They have it when all ranks have voted
+        for the next step. Returns whether it has begun, or this process is left out of the next
+        generation."""
         own = self._batches.description() + self._trained.description()
         try:
             root = _job.state_root()
-            _job.runtime().require_like("elastic.training.joins", _REFUSAL, own, root, self._joins)
+            _job.runtime().require_like("elastic.training.joins", _REFUSAL, own, root, self._needs_state)
             layout = broadcast_object(self._trained.layout(), root, "elastic.training.layout")
             self._trained.adopt(layout)  # also here a first step may have made buffers that do not count
-            self._give_to_all()
-            counts = _membership.commit()
+            overlaps = self._maker.can_wait_for_state
+            self._handover = self._hand_over(self._needs_state, overlaps)
+            self._batches.share_next_step_among(self._handover.sources)
+            return overlaps or self._commit()
         except TOLD:
             _membership.next_generation()
             return False
-        self._joins = self._joins and not counts
-        return counts
 
-    def _give_to_all(self) -> None:
-        self._progress.become(self._trained.give_to_all(self._progress))
+    def _hand_over(self, needs: bool, overlaps: bool) -> Handover:
+        handover = Handover(self._trained, self._progress, needs, overlaps)
+        self._progress.become(handover.progress)
+        return handover
+
+    def _all_have_state(self) -> None:
+        """A step counts, for which all ranks have voted."""
+        self._needs_state = False
+        self._handover = None
+        self._batches.share_next_step_among(None)

@@ -46,6 +46,9 @@ class Step:
 class Maker(abc.ABC):
     """The part of a step that changes model and optimizers, so that it can be taken back."""
 
+    #: Whether a rank can take part in a step while it gets the state.
+    can_wait_for_state: bool
+
     @abc.abstractmethod
     def begin(self) -> None:
         """Begins a step."""
@@ -73,6 +76,8 @@ class DeferredMaker(Maker):
     With the gradients the ranks compare for which step they are, and tell whether other buffers have changed
     than those that they send: one allreduce of three numbers.
     """
+
+    can_wait_for_state = True
 
     def __init__(
         self, model: torch.nn.Module, optimizer: Any, scheduler: Any, scaler: Any, clip_norm: float | None
@@ -171,6 +176,8 @@ def why_copies(optimizers: list[Any]) -> str:
 class CopyingMaker(Maker):
     """Copies model, optimizers, scheduler and scaler in memory, before a step that the program makes. Where
     the ranks never change, nothing is copied."""
+
+    can_wait_for_state = False  # each rank has samples of each step
 
     def __init__(self, model: torch.nn.Module, optimizers: list[Any], scheduler: Any, scaler: Any) -> None:
         self._model = model

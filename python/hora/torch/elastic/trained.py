@@ -8,12 +8,9 @@ from typing import Any, TypeAlias
 
 import torch
 
-from hora import _job
 from hora._errors import HoraArgumentError, HoraInternalError
-from hora._objects import broadcast_object
 from hora.process_sets import global_process_set
-from hora.torch._state.broadcast import broadcast_optimizer_state, broadcast_parameters, described
-from hora.torch.elastic.buffers import as_real
+from hora.torch._state.broadcast import described
 
 #: Shape and dtype of each buffer, by the path of its module and its name; None: it is None.
 Layout: TypeAlias = dict[tuple[str, str], tuple[tuple[int, ...], torch.dtype] | None]
@@ -32,7 +29,7 @@ class Trained:
         return {
             "model": self.model.state_dict(),
             "optimizers": [each.state_dict() for each in self.optimizers],
-            **{name: each.state_dict() for name, each in self._others.items()},
+            **self.others_state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -55,13 +52,18 @@ class Trained:
         self.model.load_state_dict(state["model"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
-        for name, each in self._others.items():
-            each.load_state_dict(state[name])
+        self.load_others(state)
 
     def description(self) -> list[tuple[str, str]]:
         """Names with texts that are the same on two processes only if one can take the state of the other."""
         return [
             *((f"model.{name}", described(each)) for name, each in self.model.named_parameters()),
+            *self.description_of_optimizers(),
+        ]
+
+    def description_of_optimizers(self) -> list[tuple[str, str]]:
+        """The part of `description` that is not about the model."""
+        return [
             *(
                 (f"optimizers[{number}]", _described(optimizer))
                 for number, optimizer in enumerate(self.optimizers)
@@ -103,20 +105,13 @@ class Trained:
             for name, buffer in module._buffers.items():
                 yield (path, name), module, buffer
 
-    def give_to_all(self, progress: Any) -> Any:
-        """Gives the state to all ranks, from rank 0, or from one that has it if others do not. Returns what
-        `progress` is there. Buffers that are in no state_dict are given, too."""
-        root = _job.state_root()
-        tensors = {**self.model.state_dict(), **dict(self.model.named_buffers())}
-        tensors = {name: each for name, each in tensors.items() if isinstance(each, torch.Tensor)}
-        broadcast_parameters({name: as_real(each) for name, each in tensors.items()}, root)
-        for optimizer in self.optimizers:
-            broadcast_optimizer_state(optimizer, root)
-        states = {name: each.state_dict() for name, each in self._others.items()}
-        progress, states = broadcast_object((progress, states), root, "elastic.training")
-        for name, state in states.items():
-            self._others[name].load_state_dict(state)
-        return progress
+    def others_state(self) -> dict[str, Any]:
+        """The states of scheduler and scaler, by what they are."""
+        return {name: each.state_dict() for name, each in self._others.items()}
+
+    def load_others(self, states: dict[str, Any]) -> None:
+        for name, each in self._others.items():
+            each.load_state_dict(states[name])
 
 
 def _described(optimizer: Any) -> str:

@@ -172,7 +172,9 @@ class Training:
                     return
                 step = self._begin(whole)
                 for piece in step.pieces:
-                    if _job.runtime().generation_has_ended:
+                    with _void_if_ranks_change(step):
+                        self._members.await_state()
+                    if step.is_void or _job.runtime().generation_has_ended:
                         step.is_void = True
                         self._finish(step)
                         break
@@ -310,6 +312,7 @@ class Training:
         if not step.is_void:
             with _void_if_ranks_change(step):
                 self._maker.complete()
+                self._members.confirm()
         step.has_ended = True
         return self._members.end_step(lambda: self._make(step), self._maker.take_back, step.is_void)
 
