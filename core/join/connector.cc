@@ -17,6 +17,7 @@ constexpr milliseconds kStagger{250};
 constexpr milliseconds kFirstPause{20};
 constexpr milliseconds kMostPauseRefused{250};  // it may be about to listen
 constexpr milliseconds kMostPause{1000};
+constexpr milliseconds kUnanswered{1200};  // Linux sends the first packet again after 1 s
 constexpr int kLeastTries = 4;
 constexpr std::chrono::seconds kLeastTime{2};
 constexpr const char* kClosed =
@@ -54,6 +55,7 @@ std::optional<Connection> Connector::serve(TimePoint now) {
     Try& attempt = tries_[at];
     if (!attempt.socket && now >= attempt.again) open(attempt, now);
     if (attempt.socket && !attempt.connected) {
+      if (now >= attempt.late) attempt.late = TimePoint::max();
       begin_talk(attempt, now);
     } else if (attempt.socket) {
       auto session = answered(attempt, now);
@@ -81,6 +83,7 @@ void Connector::begin(TimePoint now) {
 void Connector::open(Try& attempt, TimePoint now) {
   attempt.again = TimePoint::max();
   attempt.connected = false;
+  attempt.late = now + kUnanswered;
   attempt.received.clear();
   attempt.initiator.emplace(secret_, hello_);
   attempt.socket = begin_connect(attempt.address);
@@ -150,7 +153,10 @@ void Connector::append_to(std::vector<pollfd>& events) const {
 
 TimePoint Connector::next() const {
   TimePoint soonest = begun_ < tries_.size() ? next_begin_ : TimePoint::max();
-  for (std::size_t at = 0; at < begun_; ++at) soonest = std::min(soonest, tries_[at].again);
+  for (std::size_t at = 0; at < begun_; ++at) {
+    const Try& attempt = tries_[at];
+    soonest = std::min(soonest, attempt.socket && !attempt.connected ? attempt.late : attempt.again);
+  }
   return soonest;
 }
 
@@ -158,6 +164,15 @@ bool Connector::hopeless(TimePoint now) const {
   return now >= since_ + kLeastTime && std::all_of(tries_.begin(), tries_.end(), [](const Try& attempt) {
            return !attempt.socket && attempt.failed >= kLeastTries;
          });
+}
+
+bool Connector::unanswered() const {
+  const auto drops = [](const Try& attempt) {
+    return attempt.socket && !attempt.connected && attempt.late == TimePoint::max();
+  };
+  return std::any_of(tries_.begin(), tries_.end(), drops) &&
+         std::all_of(tries_.begin(), tries_.end(),
+                     [&](const Try& attempt) { return attempt.failed > 0 || drops(attempt); });
 }
 
 std::vector<std::string> Connector::failures() const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/comm/membership.h"
 #include "core/join/address.h"
 #include "core/join/handshake.h"
 
@@ -39,6 +40,10 @@ class Connector {
   /// and none is being tried at this moment. An address that accepts and never answers, or whose packets are
   /// dropped, is being tried; so the caller also needs a deadline.
   [[nodiscard]] bool hopeless(TimePoint now) const;
+  /// Whether packets are dropped at one address or more, for longer than the loss of one packet costs, and
+  /// all others have failed. A host that starts, or whose process is busy, may be like that for a while; one
+  /// that was there a moment ago is cut off.
+  [[nodiscard]] bool unanswered() const;
   /// How each address has failed so far: "10.1.0.4:4711 refused".
   [[nodiscard]] std::vector<std::string> failures() const;
 
@@ -46,6 +51,7 @@ class Connector {
   struct Try {
     Address address;
     Descriptor socket{};
+    TimePoint late = TimePoint::max();  ///< when an answer to this socket is late; max: it is late
     std::optional<Initiator> initiator{};
     bool connected = false;
     Bytes received{};
@@ -68,5 +74,11 @@ class Connector {
   std::size_t begun_ = 0;  // of tries_
   std::size_t found_ = 0;
 };
+
+/// Whether a rank that is called is out of reach although its host was there a moment ago: launchers know the
+/// hosts of an elastic job's members.
+[[nodiscard]] inline bool is_cut_off(const Membership& membership, const Connector& connector) {
+  return membership.generation > 0 && connector.unanswered();
+}
 
 }  // namespace hora

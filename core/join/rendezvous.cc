@@ -293,7 +293,7 @@ Connection find_first(const Membership& membership, const Config& config, Launch
       ask = candidates.resolved() ? TimePoint::max() : now + kAskAgain;
     }
     if (auto connection = connector.serve(now)) return *std::move(connection);
-    if (now >= deadline) break;
+    if (now >= deadline || (candidates.resolved() && is_cut_off(membership, connector))) break;
     std::vector<pollfd> events;
     connector.append_to(events);
     news.watch(events);

@@ -475,7 +475,7 @@ RemoteHost road_by_ssh(const std::string& host, const SshOptions& ssh, const std
 std::chrono::milliseconds silence_of_hosts() {
   constexpr double kNever = 1e7;
   const auto set = variable("HORA_HEARTBEAT_TIMEOUT");
-  double value = 1;
+  double value = kElasticHeartbeatTimeout.count();
   if (set && (!CLI::detail::lexical_cast(*set, value) || value <= 0 || value > kNever)) value = kNever;
   return seconds(value);
 }

@@ -223,6 +223,8 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& job,
     result.push_back(fmt::format("HORA_MEMBER_ID={}", facts.member));
     result.push_back(fmt::format("HORA_LIFE_FD={}", facts.life_fd));
     if (facts.late) result.emplace_back("HORA_JOINS_LATE=1");
+    if (!sets(result, "HORA_HEARTBEAT_TIMEOUT"))
+      result.push_back(fmt::format("HORA_HEARTBEAT_TIMEOUT={}", kElasticHeartbeatTimeout.count()));
   }
   if (facts.terminal) result.emplace_back("HORA_TERMINAL=1");
   tell_as_torchrun_does(result, facts);

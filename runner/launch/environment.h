@@ -3,12 +3,16 @@
 
 #include "runner/launch/placement.h"
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace hora::hrun {
+
+/// HORA_HEARTBEAT_TIMEOUT of an elastic job, where the user has set none: the same on all ranks.
+inline constexpr std::chrono::seconds kElasticHeartbeatTimeout{1};
 
 /// hrun's own variable of that name.
 [[nodiscard]] std::optional<std::string> variable(const std::string& name);

@@ -66,7 +66,7 @@ struct Config {
   // missing.
   /// HORA_HEARTBEAT_TIMEOUT. A rank that gives no sign of life for so long is lost: its process is stopped,
   /// or its host or the network is down. Ranks beat once a second whatever their user
-  /// does, and four times in such a time where that is oftener.
+  /// does, and four times in such a time where that is oftener. hrun sets 1 s in elastic jobs.
   std::chrono::milliseconds heartbeat_timeout{5'000};
   /// HORA_MISSING_WARNING. Some ranks wait for a tensor that others, which live, have not submitted for so
   /// long: a line says which, and what those do instead; again each time that passes.

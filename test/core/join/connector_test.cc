@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -39,6 +40,24 @@ class Service {
   Descriptor listener_;
   std::string says_;
   std::vector<Descriptor> connections_;
+};
+
+/// An address whose packets are dropped: nobody takes the connections that wait there.
+class FullListener {
+ public:
+  FullListener() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in any{
+        .sin_family = AF_INET, .sin_port = 0, .sin_addr = {::htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+    EXPECT_EQ(::bind(listener_.fd(), reinterpret_cast<const sockaddr*>(&any), sizeof any), 0);
+    EXPECT_EQ(::listen(listener_.fd(), 0), 0);
+    first_ = begin_connect(address());
+    EXPECT_TRUE(await_events(first_.fd(), POLLOUT, Clock::now() + std::chrono::seconds(10)));
+  }
+  [[nodiscard]] Address address() const { return local_address(listener_.fd()); }
+
+ private:
+  Descriptor listener_;
+  Descriptor first_;
 };
 
 Address refused() {
@@ -143,6 +162,21 @@ TEST(Connector, SilenceIsNoFailure) {
   EXPECT_FALSE(connector.hopeless(Clock::now() + std::chrono::hours(1)));
   EXPECT_THAT(connector.failures(),
               ElementsAre(format(silent.address()) + " connected, but does not answer"));
+}
+
+TEST(Connector, FindsOutThatPacketsAreDropped) {
+  const FullListener full;
+  const Address dropped = full.address();
+  Service silent("127.0.0.2");
+  const TimePoint start = Clock::now();
+  Connector alone(kJobSecret, kHello, {dropped, refused()}, start);
+  Connector both(kJobSecret, kHello, {dropped, silent.address()}, start);
+  const auto goes_on = [&] { static_cast<void>(both.serve(Clock::now())); };
+  EXPECT_FALSE(alone.unanswered());
+  ASSERT_FALSE(follow(alone, goes_on, [&] { return alone.unanswered(); }));
+  EXPECT_GE(Clock::now(), start + std::chrono::seconds(1)) << "Linux sends the first packet again";
+  EXPECT_THAT(alone.failures(), ElementsAre(format(dropped) + " timed out", HasSubstr("refused")));
+  EXPECT_FALSE(both.unanswered()) << "one address answers";
 }
 
 TEST(Connector, TriesAgainWhereNobodyListensYetAndTakesAddressesLate) {

@@ -12,8 +12,8 @@ namespace hora::tcp {
 ///
 /// Once a second, and oftener where less silence is borne, both ends of a connection beat. An end that has
 /// heard nothing for the time-out takes the other for lost: it is stopped, or its host or the network is
-/// down. A thread that notices that it has not run for three seconds was stopped itself; it blames no rank,
-/// and starts to wait anew. For one thread.
+/// down. A thread that notices that it has not run for three seconds, or three fifths of a shorter time-out,
+/// was stopped itself; it blames no rank, and starts to wait anew. For one thread.
 class Heartbeat {
  public:
   /// `silence`: Config::heartbeat_timeout; 0: nobody is given up.
@@ -35,6 +35,7 @@ class Heartbeat {
  private:
   std::chrono::milliseconds silence_;
   std::chrono::milliseconds interval_;
+  std::chrono::milliseconds standstill_;
   TimePoint turn_;
   TimePoint next_;
 };

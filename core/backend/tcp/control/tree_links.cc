@@ -51,7 +51,8 @@ class TreeLinkSearch {
  public:
   TreeLinkSearch(const World& world, AddressBook address_book, TimePoint end,
                  const std::function<void(TreeLink)>& found)
-      : members_(world.members),
+      : membership_(world.membership),
+        members_(world.members),
         position_(world.control->position()),
         rank_(world.control->rank()),
         size_(world.control->size()),
@@ -84,7 +85,7 @@ class TreeLinkSearch {
       parent_.reset();
       return found_({member(position_.parent), *std::move(connection)});
     }
-    if (!parent_->hopeless(now) && now < end_) return;
+    if (!parent_->hopeless(now) && !is_cut_off(membership_, *parent_) && now < end_) return;
     throw UnreachableError(describe_unreachable(std::array{UnreachablePair{
                                member(rank_), member(position_.parent), parent_->failures()}}),
                            {position_.parent});
@@ -110,6 +111,7 @@ class TreeLinkSearch {
 
   [[nodiscard]] const Member& member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
 
+  const Membership& membership_;
   const std::vector<Member>& members_;
   const TreePosition& position_;
   const int rank_;

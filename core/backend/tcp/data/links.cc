@@ -89,15 +89,17 @@ class LazyLinks final : public Links {
     for (const int peer : missing) {
       if (peer < rank()) call(calls, peer, 0, addresses_[static_cast<std::size_t>(peer)]);
     }
-    TimePoint end = Clock::now() + config_.start_timeout;
+    const TimePoint latest = Clock::now() + config_.start_timeout;
+    TimePoint end = latest;
     while (true) {
       const TimePoint now = Clock::now();
       follow(calls, now);
       if (all_ready(missing)) return;
-      const auto failing = std::count_if(calls.begin(), calls.end(),
-                                         [now](const Call& one) { return one.connector.hopeless(now); });
+      const auto failing = std::count_if(calls.begin(), calls.end(), [&](const Call& one) {
+        return one.connector.hopeless(now) || is_cut_off(membership_, one.connector);
+      });
       const bool all = failing == static_cast<std::ptrdiff_t>(calls.size());
-      if (failing > 0) end = std::min(end, all ? now : now + kOthers);
+      end = failing == 0 ? latest : std::min(end, all ? now : now + kOthers);
       if (!calls.empty() && now >= end) give_up(calls);
       wait(calls, end);
     }

@@ -37,6 +37,9 @@ TEST(Heartbeat, NoticesThatItsThreadWasStopped) {
   EXPECT_FALSE(heartbeat.turn(kStart + seconds(3)));
   EXPECT_TRUE(heartbeat.turn(kStart + milliseconds(6001)));
   EXPECT_FALSE(heartbeat.turn(kStart + seconds(7)));
+  Heartbeat quick(seconds(1), kStart);
+  EXPECT_FALSE(quick.turn(kStart + milliseconds(600)));
+  EXPECT_TRUE(quick.turn(kStart + milliseconds(1201)));
 }
 
 }  // namespace
