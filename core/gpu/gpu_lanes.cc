@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace hora {
 namespace {
 
@@ -16,10 +18,12 @@ constexpr std::chrono::milliseconds kAbortTimeout{2'000};  // for a GPU to end w
 
 }  // namespace
 
-GpuLanes::GpuLanes(OwnGpu& own, const Config& config, AbortBroadcaster& aborter, FlightNotices notices)
+GpuLanes::GpuLanes(OwnGpu& own, const Config& config, AbortBroadcaster& aborter, FlightNotices notices,
+                   bool resumes)
     : own_(own),
       config_(config),
       aborter_(aborter),
+      resumes_(resumes),
       gpu_wait_{config.operation_timeout},
       completer_(config.operation_timeout, {[this, failed = std::move(notices.failed)](const Status& why) {
                                               {
@@ -32,6 +36,7 @@ GpuLanes::GpuLanes(OwnGpu& own, const Config& config, AbortBroadcaster& aborter,
                                             std::move(notices.ended)}) {}
 
 GpuLanes::~GpuLanes() {
+  stop_connecting({Code::aborted, "the job has ended"});
   {
     const std::lock_guard lock(mutex_);
     nccl_ = nullptr;
@@ -124,14 +129,49 @@ void GpuLanes::make_staged(OfGroup& lanes, const Members& members, Lane& host) {
 /// being made.
 void GpuLanes::make_direct(OfGroup& lanes, const Members& members, Lane& host,
                            const std::vector<GpuIdentity>& identities, GpuPlane plane, const NcclId& id) {
-  Machine& machine = *machine_;
-  if (!machine.nccl) open_nccl();
+  if (!machine_->nccl) open_nccl();
+  const auto places = static_cast<int>(members.ranks.size());
+  if (resumes_ && members.group == kWorld && all_agree(*host.collective, places, !uses_nccl())) {
+    pending_ = std::make_unique<Pending>(plane, identities, *machine_->nccl, id, members.place);
+    return;
+  }
+  if (pending_) {
+    pending_->connection.wait();
+    check();
+  }
   std::unique_ptr<Collective> direct;
   if (auto split = splits_.extract(members.group)) {
     direct = std::move(split.mapped());
   } else {
-    direct = machine.nccl->connect(id, members.place, static_cast<int>(members.ranks.size()));
+    direct = machine_->nccl->connect(id, members.place, places);
   }
+  set_direct(std::move(direct), lanes, members, host, identities, plane);
+}
+
+bool GpuLanes::uses_nccl() const {
+  return std::any_of(lanes_.begin(), lanes_.end(),
+                     [](const auto& each) { return each.second->direct.has_value(); });
+}
+
+bool GpuLanes::finish_connecting(const Members& members, Lane& host) {
+  check();
+  if (!all_agree(*host.collective, static_cast<int>(members.ranks.size()), pending_->connection.has_ended()))
+    return false;
+  const auto pending = std::exchange(pending_, nullptr);
+  set_direct(pending->connection.take(), *lanes_.at(members.group), members, host, pending->identities,
+             pending->plane);
+  return true;
+}
+
+void GpuLanes::stop_connecting(const Status& why) noexcept {
+  if (!pending_) return;
+  machine_->nccl->stop(why);
+  pending_.reset();
+}
+
+void GpuLanes::set_direct(std::unique_ptr<Collective> direct, OfGroup& lanes, const Members& members,
+                          Lane& host, const std::vector<GpuIdentity>& identities, GpuPlane plane) {
+  Machine& machine = *machine_;
   if (plane == GpuPlane::hierarchical) {
     direct = make_gpu_hierarchical(std::move(direct), machine.gpu, *machine.stream, *host.collective,
                                    hosts_of(machines_of(identities), members.place), &gpu_wait_);
@@ -181,7 +221,8 @@ void GpuLanes::check() {
     const std::lock_guard lock(mutex_);
     if (!failure_.ok()) throw Error(failure_);
   }
-  if (machine_ && machine_->nccl) machine_->nccl->check();
+  if (pending_) pending_->connection.check();
+  if (machine_ && machine_->nccl && (!pending_ || pending_->connection.has_ended())) machine_->nccl->check();
 }
 
 void GpuLanes::drain() {
@@ -192,6 +233,7 @@ void GpuLanes::drain() {
 void GpuLanes::fail(const Status& why) noexcept {
   if (!machine_) return;
   completer_.fail(why);  // first: what is aborted has ended for the GPU
+  stop_connecting(why);
   if (machine_->nccl && !machine_->nccl->abort()) left_behind_ = true;
   if (!completer_.end(kAbortTimeout)) left_behind_ = true;
   if (left_behind_) return;

@@ -6,6 +6,7 @@
 #include "core/comm/lane.h"
 #include "core/gpu/completer.h"
 #include "core/gpu/gpu_plane.h"
+#include "core/gpu/nccl_connection.h"
 #include "core/gpu/own_gpu.h"
 #include "core/gpu/staged.h"
 
@@ -36,8 +37,9 @@ struct GpuLane {
 /// a GPU can be. *Engine only.*
 class GpuLanes {
  public:
-  /// `notices`: of batches that are under way on the GPU, on another thread.
-  GpuLanes(OwnGpu& own, const Config& config, AbortBroadcaster& aborter, FlightNotices notices);
+  /// `notices`: of batches that are under way on the GPU, on another thread. `resumes`: this is not the job's
+  /// first generation, so the ranks go on by way of the host until NCCL is connected anew.
+  GpuLanes(OwnGpu& own, const Config& config, AbortBroadcaster& aborter, FlightNotices notices, bool resumes);
   /// Nothing may be under way, unless `fail` has been called.
   ~GpuLanes();
 
@@ -51,6 +53,10 @@ class GpuLanes {
   /// again. `host` is the group's lane on the host, which must outlive the group. An exception that this
   /// throws ends the job.
   OfGroup& of(const Members& members, Lane& host);
+  /// Whether NCCL is still being connected for this group, beside the engine. As long as it is, all members
+  /// call `finish_connecting` before each operation: it returns whether they use `direct` from this one on.
+  [[nodiscard]] bool is_connecting(int group) const { return pending_ && group == kWorld; }
+  bool finish_connecting(const Members& members, Lane& host);
   /// All ranks of the job: a group of these is made.
   void add_group(int group, const std::vector<int>& ranks);
   /// Lets go of the lanes that a group has. Nothing may be under way: see `drain`.
@@ -78,6 +84,16 @@ class GpuLanes {
     std::shared_ptr<Stream> stream;
     std::unique_ptr<NcclLane> nccl;  // null: none is used
   };
+  /// NCCL's connection of all ranks while it is being made.
+  struct Pending {
+    Pending(GpuPlane chosen, std::vector<GpuIdentity> all, NcclLane& lane, const NcclId& id, int place)
+        : plane(chosen),
+          identities(std::move(all)),
+          connection(lane, id, place, static_cast<int>(identities.size())) {}
+    GpuPlane plane;
+    std::vector<GpuIdentity> identities;
+    NcclConnection connection;
+  };
   void open();
   [[nodiscard]] GpuIdentity own_identity();
   /// Nothing: what is wished for cannot be had. Makes the `id` that a communicator is made with, if one is.
@@ -86,16 +102,22 @@ class GpuLanes {
   void make_staged(OfGroup& lanes, const Members& members, Lane& host);
   void make_direct(OfGroup& lanes, const Members& members, Lane& host,
                    const std::vector<GpuIdentity>& identities, GpuPlane plane, const NcclId& id);
+  void set_direct(std::unique_ptr<Collective> direct, OfGroup& lanes, const Members& members, Lane& host,
+                  const std::vector<GpuIdentity>& identities, GpuPlane plane);
+  void stop_connecting(const Status& why) noexcept;
+  [[nodiscard]] bool uses_nccl() const;
   void open_nccl();
 
   OwnGpu& own_;
   const Config& config_;
   AbortBroadcaster& aborter_;
+  const bool resumes_;
   bool left_behind_ = false;  // the GPU or NCCL did not let go: what they may still use is never destroyed
   std::unique_ptr<Machine> machine_;
   GpuWait gpu_wait_;                                   // of what the engine has given to the GPU
   std::map<int, std::unique_ptr<Collective>> splits_;  // of the world's, for groups that have not used theirs
   std::map<int, std::unique_ptr<OfGroup>> lanes_;
+  std::unique_ptr<Pending> pending_;  // null: NCCL is connected, or not used
   std::mutex mutex_;
   Status failure_;                     // under the mutex; of what was under way
   std::optional<Status> interrupted_;  // under the mutex

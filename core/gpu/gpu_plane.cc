@@ -101,6 +101,14 @@ std::vector<GpuIdentity> exchange_identities(Collective& host, int place, int pl
   return identities;
 }
 
+bool all_agree(Collective& host, int places, bool yes) {
+  const std::vector<std::size_t> sizes(static_cast<std::size_t>(places), 1);
+  const auto own = static_cast<std::byte>(yes);
+  Bytes all(sizes.size());
+  host.allgather(&own, all.data(), sizes);
+  return std::find(all.begin(), all.end(), std::byte{0}) == all.end();
+}
+
 SharedId share_id(Collective& host, int place, const std::function<NcclId()>& make) {
   SharedId shared;
   if (place == 0) {

@@ -26,6 +26,9 @@ struct GpuIdentity {
 std::vector<GpuIdentity> exchange_identities(Collective& host, int place, int places,
                                              const GpuIdentity& mine);
 
+/// Whether all members say yes. All of them call it.
+bool all_agree(Collective& host, int places, bool yes);
+
 /// The id of a communicator that all members are about to make, or why there is none. A value.
 struct SharedId {
   NcclId id{};

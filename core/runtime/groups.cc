@@ -34,7 +34,7 @@ Groups::Groups(World& world, const Config& config, const std::vector<int>& all, 
       thresholds_(first_thresholds(config)),
       world_executor_(world.lane, table, recorder, tracer, {kWorld, all, world.control->rank()},
                       thresholds_.host),
-      gpu_(gpu, config, aborter, std::move(on_gpu)) {
+      gpu_(gpu, config, aborter, std::move(on_gpu), world.membership.generation > 1) {
   aborter_.watch(*world.lane.collective);
 }
 
@@ -55,18 +55,21 @@ Executor* Groups::on_gpu(Executor& host, const Request& request) {
   const int group = host.members().group;
   auto known = on_gpu_.find(group);
   if (known == on_gpu_.end()) known = on_gpu_.emplace(group, make_on_gpu(host)).first;
-  const OnGpu& own = known->second;
+  OnGpu& own = known->second;
+  if (gpu_.is_connecting(group) && gpu_.finish_connecting(host.members(), host.lane()))
+    own.direct = executor_on(gpu_.of(host.members(), host.lane()).direct, host);
   return own.direct && nccl_takes(request) ? own.direct.get() : own.by_host.get();
 }
 
 Groups::OnGpu Groups::make_on_gpu(Executor& host) {
   GpuLanes::OfGroup& lanes = gpu_.of(host.members(), host.lane());
-  const auto on = [&](std::optional<GpuLane>& lane) {
-    return !lane ? nullptr
-                 : std::make_shared<Executor>(lane->lane, table_, recorder_, tracer_, host.members(),
-                                              thresholds_.cuda, lane->side);
-  };
-  return {on(lanes.by_host), on(lanes.direct), lanes.refused};
+  return {executor_on(lanes.by_host, host), executor_on(lanes.direct, host), lanes.refused};
+}
+
+std::shared_ptr<Executor> Groups::executor_on(std::optional<GpuLane>& lane, Executor& host) {
+  if (!lane) return nullptr;
+  return std::make_shared<Executor>(lane->lane, table_, recorder_, tracer_, host.members(), thresholds_.cuda,
+                                    lane->side);
 }
 
 void Groups::add(int group, const std::vector<int>& ranks) {

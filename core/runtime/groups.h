@@ -65,6 +65,7 @@ class Groups {
     Status refused;                    // there is none
   };
   OnGpu make_on_gpu(Executor& host);
+  std::shared_ptr<Executor> executor_on(std::optional<GpuLane>& lane, Executor& host);
 
   World& world_;
   const Config& config_;

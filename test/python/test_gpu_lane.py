@@ -607,3 +607,57 @@ def test_without_a_driver_one_sentence_says_what_to_do():
     assert result.stdout.count("'allreduce.x' on cuda:") == 2 and result.stdout.count("2.0") == 2, (
         result.stdout
     )
+
+
+ELASTIC = """
+import signal
+torch.cuda.synchronize = lambda *_: None  # what the fake stream waits for is there
+torch.cuda.is_initialized = lambda: False
+deaths = os.environ.get("DEATHS", "").split(",")
+torch.manual_seed(3)
+model = torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))
+x = torch.randn(240, 8, generator=torch.Generator().manual_seed(1))
+data = torch.utils.data.TensorDataset(x, x.sum(1, keepdim=True).sin())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+training = hvd.elastic.Training(model, optimizer, data, batch=24, microbatch=4)
+
+def die(place):
+    if f"{os.environ['HORA_RANK']}:{training.progress.steps}:{place}" in deaths:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+for epoch in training.epochs(2):
+    for inputs, targets in training.batches():
+        die("forward")
+        training.backward((model(inputs) - targets).square().mean())
+        die("backward")
+        if training.step() and training.progress.steps in (5, 10) and deaths != [""]:
+            while hvd.size() < 3 and not hora._job.runtime().change_is_due:
+                training.retry(lambda: None)
+hvd.check_replicas(model)
+print("result", training.progress.steps, *(float(each.detach().sum()) for each in model.parameters()))
+"""
+
+
+def test_elastic_training_goes_on_with_gpus(tmp_path: pathlib.Path):
+    """Ranks are killed while the others are in NCCL's collectives, and replaced."""
+    program = tmp_path / "train.py"
+    program.write_text(PRETEND + ELASTIC)
+    python = (
+        f"FAKE_CUDA_OWNS=$HORA_LOCAL_RANK LD_PRELOAD={FAKES}/libnccl.so.2 exec {sys.executable} {program}"
+    )
+    fakes = {"LD_LIBRARY_PATH": f"{FAKES}:{os.environ.get('LD_LIBRARY_PATH', '')}", "FAKE_GPUS": "3"}
+    fakes["HORA_GPU_OPERATIONS"] = "nccl"
+
+    def train(ranks: int, *words: str, deaths: str) -> list[str]:
+        finished = hrun(
+            "-np", str(ranks), *words, "sh", "-c", python, environment={**fakes, "DEATHS": deaths}
+        )
+        assert finished.returncode == 0, finished.stderr
+        results = [line.split("result ")[1] for line in finished.stdout.splitlines() if "result " in line]
+        assert len(results) == ranks and len(set(results)) == 1, finished.stdout
+        assert finished.stderr.count("was killed by signal 9") == deaths.count(",") + bool(deaths)
+        return results[0].split()
+
+    alone = [float(each) for each in train(1, deaths="")]
+    survivors = [float(each) for each in train(3, "--min-np", "1", deaths="1:3:backward,0:7:forward")]
+    assert survivors == pytest.approx(alone, rel=1e-4)

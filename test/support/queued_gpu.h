@@ -44,5 +44,16 @@ void put_on_queue(Stream& stream, std::function<void()> work);
 /// A module whose GPUs, four, are such ones, and whose NCCL moves tensors between ranks that are threads: its
 /// collectives are work on the stream, and nothing but NcclLane::abort ends them. There are no splits.
 const NcclModule& queued_nccl();
+/// Lets its connections wait until `let_go`, or this object ends.
+class HeldConnections {
+ public:
+  HeldConnections();
+  ~HeldConnections() { let_go(); }
+  HeldConnections(const HeldConnections&) = delete;
+  HeldConnections& operator=(const HeldConnections&) = delete;
+  static void let_go();
+};
+/// How many collectives it has been given.
+int queued_nccl_calls();
 
 }  // namespace hora

@@ -3,15 +3,19 @@
 #include "core/device/await.h"
 #include "test/support/queued_gpu.h"
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 namespace hora {
 namespace {
 
 constexpr int kGpus = 4;
+std::atomic<bool> connections_are_held{false};
+std::atomic<int> collective_calls{0};
 
 /// The communicators that are being made, by the number in their id.
 class PendingCommunicators {
@@ -91,6 +95,7 @@ class QueuedCollective final : public Collective {
 
  private:
   void later(std::function<void(Collective&)> call) {
+    ++collective_calls;
     put_on_queue(stream_, [inner = inner_, aborted = aborted_, call = std::move(call)] {
       try {
         call(*inner);
@@ -108,6 +113,10 @@ class QueuedNccl final : public NcclLane {
  public:
   explicit QueuedNccl(Stream& stream) : stream_(stream) {}
   std::unique_ptr<Collective> connect(const NcclId& id, int place, int places) override {
+    while (connections_are_held) {
+      if (stopped_) throw Error(Code::aborted, "NCCL was stopped");
+      std::this_thread::yield();
+    }
     std::uint64_t number = 0;
     std::memcpy(&number, id.data(), sizeof(number));
     std::shared_ptr<Collective> inner =
@@ -116,7 +125,7 @@ class QueuedNccl final : public NcclLane {
     return std::make_unique<QueuedCollective>(std::move(inner), stream_, aborted_);
   }
   void check() override {}
-  void stop(const Status& /*why*/) noexcept override {}
+  void stop(const Status& /*why*/) noexcept override { stopped_ = true; }
   bool abort() noexcept override {
     for (const auto& collective : made_) collective->abort({Code::aborted, "NCCL was aborted"});
     aborted_->open();
@@ -125,6 +134,7 @@ class QueuedNccl final : public NcclLane {
 
  private:
   Stream& stream_;
+  std::atomic<bool> stopped_{false};
   std::vector<std::shared_ptr<Collective>> made_;
   std::shared_ptr<Gate> aborted_ = std::make_shared<Gate>();
 };
@@ -158,5 +168,9 @@ const NcclModule& queued_nccl() {
       }};
   return module;
 }
+
+HeldConnections::HeldConnections() { connections_are_held = true; }
+void HeldConnections::let_go() { connections_are_held = false; }
+int queued_nccl_calls() { return collective_calls; }
 
 }  // namespace hora

@@ -355,6 +355,67 @@ TEST(GpuLanes, GoByWayOfTheHostWhereNcclHasNoNetwork) {
   use_process_sets(module, "auto");
 }
 
+/// A job of three ranks that goes on with other ranks than before.
+void go_on(const std::function<void(Runtime&)>& rank_main) {
+  local::LocalGroup group(3);
+  run_ranks(3, [&](int rank) {
+    Config config;
+    config.rank = config.local_rank = rank;
+    config.size = config.local_size = 3;
+    World world = group.join(rank);
+    world.gpu_module = &queued_nccl();
+    world.membership.generation = 2;
+    Runtime hora(std::move(world), config);
+    rank_main(hora);
+  });
+}
+
+void reduce_on_gpus(Runtime& hora) {
+  std::vector<float> x(10, static_cast<float>(hora.rank() + 1));
+  hora.submit(on_gpu(hora, Operation::allreduce, "x", DType::float32, x)).wait();
+  EXPECT_EQ(x, std::vector<float>(10, 6));
+}
+
+TEST(GpuLanes, GoByWayOfTheHostUntilNcclIsConnectedAnew) {
+  const HeldConnections held;
+  const int before = queued_nccl_calls();
+  go_on([&](Runtime& hora) {
+    for (int turn = 0; turn < 5; ++turn) reduce_on_gpus(hora);
+    EXPECT_EQ(queued_nccl_calls(), before);
+    std::vector<float> x(1);
+    hora.submit(in_place(Operation::allreduce, "all have looked", DType::float32, x)).wait();
+    HeldConnections::let_go();
+    while (queued_nccl_calls() == before) reduce_on_gpus(hora);
+    for (int turn = 0; turn < 5; ++turn) reduce_on_gpus(hora);
+  });
+}
+
+TEST(GpuLanes, ConnectNcclAtOnceWhereAProcessSetUsesItAlready) {
+  const int before = queued_nccl_calls();
+  go_on([&](Runtime& hora) {
+    const int some = hora.add_process_set({0, 2});
+    std::vector<float> x(10, 1);
+    Entry entry = on_gpu(hora, Operation::allreduce, "some", DType::float32, x);
+    entry.process_set = some;
+    if (hora.rank() != 1) hora.submit(std::move(entry)).wait();
+    reduce_on_gpus(hora);
+  });
+  EXPECT_EQ(queued_nccl_calls() - before, 2 + 3);
+}
+
+TEST(GpuLanes, EndWhileNcclIsConnectedAnew) {
+  const HeldConnections held;
+  go_on([](Runtime& hora) { reduce_on_gpus(hora); });
+  go_on([](Runtime& hora) {
+    const Status status = thrown([&] {
+      reduce_on_gpus(hora);
+      if (hora.rank() == 1) return hora.shutdown("it is taken away");
+      while (true) reduce_on_gpus(hora);
+    });
+    EXPECT_EQ(status.ok(), hora.rank() == 1);
+  });
+}
+
 /// A gate for GPUs that are left behind.
 Gate& lasting_gate() {
   const auto gate = std::make_shared<Gate>();
