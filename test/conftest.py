@@ -11,6 +11,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=(0, 1, 2),
         help="of the tests that are marked `long`, only every third one, from this one on",
     )
+    parser.addoption(
+        "--chaos",
+        type=float,
+        help="for how many minutes ranks and hosts are lost in test/hosts/test_chaos.py",
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
