@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The virtual environment of the benchmark's own: Horovod, built from PyPI's source distribution, and
+"""The virtual environment of the benchmark's own: Horovod, built from PyPI's source distribution, torchft and
 matplotlib.
 
 It sees the project's .venv, so that all contenders use one PyTorch; nothing is ever installed there. Horovod
@@ -20,6 +20,7 @@ from suites.shell import ROOT, VENV, Failed, run_quietly
 from .launchers import PEERS
 
 HOROVOD = "horovod==0.28.1"
+TORCHFT = "torchft==0.2.0"  # a wheel for Python 3.11 alone
 TOOLS = [
     "setuptools<80",
     "wheel",
@@ -31,6 +32,7 @@ TOOLS = [
     "pyyaml",
     "cloudpickle",
     "matplotlib==3.11.2",
+    "opentelemetry-exporter-otlp-proto-http>=1.39",  # of torchft
 ]
 SUBSTITUTIONS = (
     (r"CMAKE_CXX_STANDARD (11|14)\b", "CMAKE_CXX_STANDARD 17"),
@@ -51,14 +53,18 @@ BUILD = {
 def prepare() -> None:
     """Makes the peers that are not there yet. A peer that cannot be made is left out: its rows say so, and
     the next run tries again."""
-    recipe = repr((HOROVOD, TOOLS, SUBSTITUTIONS, BUILD))
+    recipe = repr((HOROVOD, TORCHFT, TOOLS, SUBSTITUTIONS, BUILD))
     path, mark, done = setup.stamp("bench-peers", recipe)
     if done and PEERS.exists():
         return
-    print("making build/bench/peers: Horovod and matplotlib; this takes some minutes, once", flush=True)
+    print(
+        "making build/bench/peers: Horovod, torchft and matplotlib; this takes some minutes, once", flush=True
+    )
     shutil.rmtree(PEERS, ignore_errors=True)
     try:
         _make_environment()
+        torchft = map(str, [PEERS / "bin/pip", "install", "--quiet", "--no-deps", TORCHFT])
+        run_quietly("bench-torchft", list(torchft))  # else its rows say that it is missing
         _build_horovod()
     except Failed as failure:
         print(f"bench: {failure}; going on without it", file=sys.stderr, flush=True)

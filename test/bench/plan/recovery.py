@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import signal
+import socket
 import statistics
 import subprocess
 import tempfile
@@ -28,6 +29,18 @@ MOST_PAUSE = 1.0  # seconds between that and the kill, at random
 HORA = (str(HRUN), "--min-np", "1", "--blacklist-cooldown-range", "0", "0", "-np")
 TORCHRUN = (str(PYTHON), "-m", "torch.distributed.run", "--standalone", "--max-restarts", "10000")
 TORCHRUN += ("--monitor-interval", "0.1", "--no-python", "--nproc-per-node")
+
+# torchft needs a server, and a torchrun for each replica group. $0: torchft_lighthouse; $1: the number of
+# groups; $2: the address of the server; the rest is torchrun with the program.
+TORCHFT = """
+groups=$1; address=$2; shift 2; export TORCHFT_LIGHTHOUSE=http://$address
+unset TORCH_DISABLE_SHARE_RDZV_TCP_STORE  # its ranks use torchrun's store
+"$0" --bind $address --min_replicas 1 --quorum_tick_ms 100 --join_timeout_ms 10000 & started=$!
+for group in $(seq $groups); do REPLICA_GROUP=group_$group "$@" & started="$started $!"; done
+trap 'kill $started; wait; exit' INT
+wait
+"""
+LIGHTHOUSE = launchers.PEERS / "bin/torchft_lighthouse"
 
 # Without the second one, ranks that torchrun has started again find the addresses of their predecessors in the
 # store that they share, and Gloo cannot connect (PyTorch 2.11).
@@ -56,15 +69,14 @@ class RecoveryJob:
     seed: int = 1
 
     def missing(self) -> str | None:
-        return None
+        absent = self.library == "torchft" and not LIGHTHOUSE.exists()
+        return "torchft is not in build/bench/peers" if absent else None
 
     def run(self) -> Samples:
         with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, log_of(self.name).open("wb") as log:
             place = pathlib.Path(folder)
-            words = [PYTHON, PROGRAM, self.library, folder, self.mebibytes, self.seconds]
-            command = [*self._launcher(), *map(str, words)]
             job = subprocess.Popen(
-                command,
+                self._command(place),
                 cwd=ROOT,
                 env={**os.environ, **ENVIRONMENT},
                 stdin=subprocess.DEVNULL,
@@ -79,8 +91,15 @@ class RecoveryJob:
                 end(job)
         return {"kill": {self.name: Sample(statistics.median(times), quantile(times, 0.99), max(times))}}
 
-    def _launcher(self) -> list[str]:
-        return [*(HORA if self.library == "hora" else TORCHRUN), str(self.ranks)]
+    def _command(self, folder: pathlib.Path) -> list[str]:
+        python = launchers.PEERS / "bin/python" if self.library == "torchft" else PYTHON
+        program = list(map(str, [python, PROGRAM, self.library, folder, self.mebibytes, self.seconds]))
+        if self.library == "hora":
+            return [*HORA, str(self.ranks), *program]
+        if self.library == "checkpoint":
+            return [*TORCHRUN, str(self.ranks), *program]
+        address = f"127.0.0.1:{free_port()}"
+        return ["sh", "-c", TORCHFT, str(LIGHTHOUSE), str(self.ranks), address, *TORCHRUN, "1", *program]
 
     def _kill_ranks(self, folder: pathlib.Path, job: subprocess.Popen[bytes]) -> dict[int, int]:
         """The kills: when, and which process. Raises JobFailed if the training does not go on."""
@@ -110,6 +129,11 @@ class RecoveryJob:
             for process, commits in read_all(folder).items()
             if sum(one.at > since and one.ranks == self.ranks for one in commits) >= STEADY
         ]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
 
 
 def read_all(folder: pathlib.Path) -> dict[int, list[Commit]]:

@@ -12,6 +12,7 @@ import pathlib
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 
@@ -91,7 +92,43 @@ def checkpoint_each_step(
         yield steps, ranks
 
 
-TRAININGS: dict[str, Train] = {"hora": hora_training, "checkpoint": checkpoint_each_step}
+def replica_groups(
+    model: Model, optimizer: torch.optim.Optimizer, folder: pathlib.Path
+) -> Iterator[tuple[int, int]]:
+    """torchft: each rank is a replica group of one process. The gradients are reduced without its
+    DistributedDataParallel, whose hook fails an assertion after the loss of a rank (0.2.0, PyTorch 2.11)."""
+    import torchft
+
+    def load(state: dict[str, dict[str, Any]]) -> None:
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+
+    manager = torchft.Manager(
+        pg=torchft.ProcessGroupGloo(timeout=datetime.timedelta(seconds=10)),
+        load_state_dict=load,
+        state_dict=lambda: {"model": model.state_dict(), "optimizer": optimizer.state_dict()},
+        min_replica_size=1,
+        timeout=datetime.timedelta(seconds=10),
+        replica_id=os.environ["REPLICA_GROUP"],
+    )
+    managed = torchft.Optimizer(manager, optimizer)
+    while True:
+        before = manager.current_step()
+        managed.zero_grad()
+        ranks = manager.num_participants()
+        model(torch.ones(BATCH // max(ranks, 1), 1)).backward()
+        for work in [manager.allreduce(part.grad) for part in model.parts]:
+            work.wait()
+        managed.step()
+        if manager.current_step() > before:
+            yield manager.current_step(), manager.num_participants()
+
+
+TRAININGS: dict[str, Train] = {
+    "hora": hora_training,
+    "checkpoint": checkpoint_each_step,
+    "torchft": replica_groups,
+}
 
 
 def main() -> None:
