@@ -3,6 +3,7 @@
 
 import collections
 import dataclasses
+import itertools
 import os
 import pathlib
 import random
@@ -84,7 +85,7 @@ def wrong_steps(commits: list[list[Commit]]) -> list[str]:
     wrong = []
     by_step = collections.defaultdict(list)
     for own in commits:
-        wrong += [f"{a} before {b}" for a, b in zip(own, own[1:], strict=False) if b.step != a.step + 1]
+        wrong += [f"{a} before {b}" for a, b in itertools.pairwise(own) if b.step != a.step + 1]
         for commit in own:
             by_step[commit.step].append(commit)
     for step in range(1, max(by_step) + 1):
@@ -113,7 +114,7 @@ class Chaos:
     def run(self, faults: int, seconds: float) -> Outcome:
         """Lets so many things break in this time. Raises AssertionError if the job ends or stands still."""
         self._await(lambda: sum(len(each) > 5 for each in _commits(self._folder)) == RANKS)
-        first, begin = _last_step(self._folder), time.monotonic_ns()
+        first = _last_step(self._folder)
         self._go_on_until(time.monotonic() + CALM)
         calm = (_last_step(self._folder) - first) / CALM
         first, broke, begin = _last_step(self._folder), time.monotonic_ns(), time.monotonic()
@@ -130,7 +131,7 @@ class Chaos:
         self._job.wait(PATIENCE)
         commits = _commits(self._folder)
         times = sorted({each.step: each.at for own in commits for each in own if each.at > broke}.values())
-        pauses = [(a, (b - a) / 1e9) for a, b in zip(times, times[1:], strict=False)]
+        pauses = [(a, (b - a) / 1e9) for a, b in itertools.pairwise(times)]
         after = collections.defaultdict(list)
         for when, kind in broken:
             after[kind].append(

@@ -107,7 +107,7 @@ def broadcast_optimizer_state(
     if isinstance(structure, str):
         raise HoraArgumentError(structure)
     tensors = (
-        [tensor.detach().contiguous() for tensor in own] if root else empty_tensors(structure, optimizer)
+        [tensor.detach().contiguous() for tensor in own] if root else empty_tensors(structure, [optimizer])
     )
     broadcast_parameters(
         [(f"optimizer_state.{number}", tensor) for number, tensor in enumerate(tensors)],

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -45,10 +46,12 @@ def with_tensors(value: Any, tensors: list[torch.Tensor]) -> Any:
     return value
 
 
-def empty_tensors(structure: Any, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-    """Tensors for the places in the structure of another rank's optimizer, with any values."""
+def empty_tensors(structure: Any, optimizers: Iterable[torch.optim.Optimizer]) -> list[torch.Tensor]:
+    """Tensors with any values for the places in the structure of another rank's optimizers, on the devices of
+    these."""
     devices = {
         parameter.device.type: parameter.device
+        for optimizer in optimizers
         for group in optimizer.param_groups
         for parameter in group["params"]
     }

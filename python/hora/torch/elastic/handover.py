@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ class _Outline:
     """The state but for the values of its tensors."""
 
     progress: Progress
-    optimizers: list[Any]  # the structures of their states
+    optimizers: list[Any]  # their states, as `without_tensors` makes them
     others: dict[str, Any]  # the states of scheduler and scaler
     later: list[str]  # the names of the tensors that are sent while the ranks compute
 
@@ -53,20 +54,24 @@ class Handover:
         root = _job.state_root()
         every = _arrays.allgather([int(needs)], "elastic.training.needs").tolist()
         self.sources = [rank for rank, each in enumerate(every) if not each]
-        outline = _outline(trained, progress, overlaps) if _job.rank() == root else None
+        model = _of_model(trained)
+        states, own = _of_optimizers(trained)
+        outline: _Outline | None = None
+        if _job.rank() == root:
+            later = _large(trained, {**model, **own}) if overlaps else []
+            outline = _Outline(progress, states, trained.others_state(), later)
         outline = broadcast_object(outline, root, "elastic.training.outline")
         assert outline is not None
         self.progress = outline.progress
-        model = _of_model(trained)
-        received = _empty(trained, outline) if needs else _contiguous(_of_optimizers(trained))
-        tensors = {**model, **received}
+        received = empty_tensors(outline.optimizers, trained.optimizers) if needs else own.values()
+        tensors = {**model, **_numbered(each.contiguous() for each in received)}
         broadcast_parameters(
             {name: as_real(each) for name, each in tensors.items() if name not in outline.later}, root
         )
         memory = [_memory(tensors[name]) for name in outline.later]
         if needs:
-            _load(trained, outline, received)
-            tensors = {**model, **_of_optimizers(trained)}
+            _load(trained, outline, list(received))
+            tensors = {**model, **_of_optimizers(trained)[1]}
         #: The tensors that are something else than the memory in which they arrive, and that.
         self._copies = [
             (tensors[name], each)
@@ -101,19 +106,10 @@ class Handover:
             self._transfer.confirm()
 
 
-def _outline(trained: Trained, progress: Progress, overlaps: bool) -> _Outline:
-    structures = [without_tensors(each.state_dict(), []) for each in trained.optimizers]
-    later: list[str] = []
-    if overlaps:
-        buffers = dict(trained.model.named_buffers())
-        tensors = {**_of_model(trained), **_of_optimizers(trained)}
-        shared = _sharing(tensors)
-        later = [
-            name
-            for name, each in tensors.items()
-            if name not in buffers and name not in shared and _is_large(each)
-        ]
-    return _Outline(progress, structures, trained.others_state(), later)
+def _large(trained: Trained, tensors: dict[str, torch.Tensor]) -> list[str]:
+    """The names of the tensors that are worth to be sent apart, and that a step does not change."""
+    others = {*dict(trained.model.named_buffers()), *_sharing(tensors)}
+    return [name for name, each in tensors.items() if name not in others and _is_large(each)]
 
 
 def _sharing(tensors: dict[str, torch.Tensor]) -> set[str]:
@@ -148,37 +144,21 @@ def _of_model(trained: Trained) -> dict[str, torch.Tensor]:
     return {name: each.detach() for name, each in named.items() if isinstance(each, torch.Tensor)}
 
 
-def _named(number: int, tensors: list[torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {f"optimizers[{number}].{place}": each.detach() for place, each in enumerate(tensors)}
+def _of_optimizers(trained: Trained) -> tuple[list[Any], dict[str, torch.Tensor]]:
+    """The states of the optimizers without their tensors, and these."""
+    tensors: list[torch.Tensor] = []
+    states = without_tensors([each.state_dict() for each in trained.optimizers], tensors)
+    return states, _numbered(each.detach() for each in tensors)
 
 
-def _of_optimizers(trained: Trained) -> dict[str, torch.Tensor]:
-    """The tensors in the states of the optimizers."""
-    named: dict[str, torch.Tensor] = {}
-    for number, optimizer in enumerate(trained.optimizers):
-        tensors: list[torch.Tensor] = []
-        without_tensors(optimizer.state_dict(), tensors)
-        named.update(_named(number, tensors))
-    return named
+def _numbered(tensors: Iterable[torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {f"optimizers.{number}": each for number, each in enumerate(tensors)}
 
 
-def _contiguous(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {name: each.contiguous() for name, each in tensors.items()}
-
-
-def _empty(trained: Trained, outline: _Outline) -> dict[str, torch.Tensor]:
-    """Tensors like those in the states of the source's optimizers."""
-    named: dict[str, torch.Tensor] = {}
-    for number, (optimizer, structure) in enumerate(zip(trained.optimizers, outline.optimizers, strict=True)):
-        named.update(_named(number, empty_tensors(structure, optimizer)))
-    return named
-
-
-def _load(trained: Trained, outline: _Outline, tensors: dict[str, torch.Tensor]) -> None:
+def _load(trained: Trained, outline: _Outline, tensors: list[torch.Tensor]) -> None:
     """Gives the optimizers, the scheduler and the scaler the states of the source. The optimizers keep these
     very tensors, unless they make others of them."""
-    for number, (optimizer, structure) in enumerate(zip(trained.optimizers, outline.optimizers, strict=True)):
-        prefix = f"optimizers[{number}]."
-        own = [each for name, each in tensors.items() if name.startswith(prefix)]
-        optimizer.load_state_dict(with_tensors(structure, own))
+    states = with_tensors(outline.optimizers, tensors)
+    for optimizer, state in zip(trained.optimizers, states, strict=True):
+        optimizer.load_state_dict(state)
     trained.load_others(outline.others)
