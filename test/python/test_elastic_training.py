@@ -268,11 +268,14 @@ def test_ranks_that_would_leave_on_sigterm_end_when_hrun_ends_the_job():
     assert hrun(*words, "-c", program, seconds=30).returncode == 124
 
 
-def test_a_process_that_would_train_something_else_does_not_join():
+def test_a_process_that_would_train_something_else_does_not_join(tmp_path: pathlib.Path):
     program = """
-        import os, torch, hora, hora.torch as hvd
+        import os, pathlib, sys, torch, hora, hora.torch as hvd
         hvd.init()
         late = "HORA_JOINS_LATE" in os.environ
+        joins = pathlib.Path(sys.argv[1])
+        if late:
+            joins.write_text(str(os.getpid()))
         model = torch.nn.Linear(4, 2 if late else 1)
         data = torch.utils.data.TensorDataset(torch.ones(64, 4))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -282,13 +285,20 @@ def test_a_process_that_would_train_something_else_does_not_join():
                 if hvd.rank() == 1 and training.progress.steps == 1 and hvd.size() == 3:
                     os._exit(3)
                 training.backward(model(x).square().mean())
-                if training.step() and training.progress.steps == 3:
-                    job = hora._job.runtime()
+                if not training.step():
+                    continue
+                job = hora._job.runtime()
+                if training.progress.steps == 3:
                     while job.generation < 4 and not job.change_is_due:  # in 3 it joins, in 4 it has left
                         training.retry(lambda: None)
+                if training.progress.steps == 6 and job.generation == 4:
+                    lives = lambda: hvd.broadcast_object(os.path.exists(f"/proc/{joins.read_text()}"), 0)
+                    while training.retry(lives):  # until hrun has heard of its end
+                        pass
         print("done", training.progress.steps)
     """
-    finished = hrun("-np", "3", "--min-np", "2", *ready_python(), "-c", textwrap.dedent(program))
+    words = ("-np", "3", "--min-np", "2", *ready_python(), "-c", textwrap.dedent(program))
+    finished = hrun(*words, str(tmp_path / "joins"))
     assert finished.returncode == 0, finished.stderr
     assert sorted(finished.stdout.splitlines()) == ["[0] done 8", "[2] done 8"]
     assert (

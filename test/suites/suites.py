@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import time
@@ -96,7 +97,20 @@ def ctest(name: str, preset: str, *choice: str, environment: Mapping[str, str] |
     """Runs the GoogleTest programs of a preset, each of which leaves its report where test/CMakeLists.txt
     says."""
     reports = fresh(ROOT / f"build/{preset}/reports")
-    return count(name, reports, ["ctest", "--preset", preset, *choice], environment)
+    tally = count(name, reports, ["ctest", "--preset", preset, *choice], environment)
+    if tally.failed:
+        tally.named += [
+            (case, "began and did not end: its program died or stood still\n")
+            for case in unfinished((LOGS / f"{name}.log").read_text(errors="replace"))
+        ]
+    return tally
+
+
+def unfinished(log: str) -> list[str]:
+    """The cases of GoogleTest programs that a log tells the beginning of, and not the end."""
+    begun = re.findall(r"^\[ RUN      \] (\S+)", log, re.MULTILINE)
+    ended = set(re.findall(r"^\[ +(?:OK|FAILED|SKIPPED) +\] (\S+?),? ", log, re.MULTILINE))
+    return [case for case in begun if case not in ended]
 
 
 def one(name: str, command: Sequence[object], seconds: float = 1800) -> Tally:

@@ -303,13 +303,17 @@ TEST(LocalRanks, OfAnElasticJobAreReplacedWhileOthersRun) {
     HostRanks& ranks = drive.ranks();
     ranks.start({});
     const auto former = ranks.output(0);
-    drive.until([&] { return drive.events.size() == 3; });
+    const auto ends = [&] {
+      return std::count_if(drive.events.begin(), drive.events.end(),
+                           [](const RankEvent& event) { return event.kind == Kind::ended; });
+    };
+    drive.until([&] { return ends() == 1; });
     for (const elastic::MemberId member : {3, 4}) {
       ranks.start_one(0, RankPlacement{}, member);
       EXPECT_EQ(drive.all_of(*ranks.output(0)), std::to_string(member) + " in 0\n");
+      drive.until([&] { return ends() == static_cast<int>(member) - 1; });  // only then is it replaced
     }
     EXPECT_EQ(drive.all_of(*former), "1 in 0\n") << "that is read late";
-    drive.until([&] { return drive.events.size() == 7; });
     EXPECT_EQ(ranks.state(), HostRanks::State::running);
     ranks.kill();
     drive.until(HostRanks::State::over);

@@ -217,7 +217,7 @@ TEST(RemoteRanks, ReadMoreThanAWindowAndHoldUpNobodyWhenTheyDoNot) {
     HostRanks& ranks = drive.ranks();
     drive.until(State::ready);
     ranks.start({});
-    drive.until([&] { return drive.events.size() == 2; });
+    drive.until([&] { return drive.events.size() >= 2; });  // rank 1 may have ended in the same turn
     const std::string all(2'000'000, 'x');
     std::string_view rest = all;
     const auto feed = [&] {
