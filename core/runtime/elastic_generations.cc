@@ -31,6 +31,7 @@ using elastic::MemberAction;
 using elastic::MemberMessage;
 
 constexpr std::chrono::seconds kBeat{1};  // a sign of life
+const Status kLeft{Code::invalid_argument, "this process has left the job, and cannot join it again"};
 /// To connect to the others. It ends before hrun gives up, so that hrun hears who cannot reach whom.
 constexpr auto kConnectTimeout = elastic::kFormTimeout - std::chrono::seconds(1);
 
@@ -109,13 +110,10 @@ class ElasticGenerations final : public Generations {
   [[nodiscard]] bool has_left() const override { return slot_.has_left(); }
   void session_ended() override { slot_.set_session_ended(); }
 
-  void close() override {
-    slot_.end({Code::invalid_argument, "this process has left the job, and cannot join it again"});
-  }
+  void close() override { slot_.end(kLeft); }
 
   void finish(bool well) override {
-    ElasticGenerations::close();
-    slot_.set_finish(well);
+    slot_.set_finish(well, kLeft);
     const std::lock_guard lock(finish_mutex_);
     if (thread_.joinable()) thread_.join();
     slot_.drop();
@@ -294,7 +292,7 @@ class ElasticGenerations final : public Generations {
   }
 
   void report(elastic::Report steps) {
-    steps.leaving = !slot_.has_more();
+    steps.leaving = slot_.leaves();
     carry_out(member_.engine_stopped(std::move(steps)));
   }
 

@@ -56,6 +56,10 @@ void GenerationSlot::plan_change(std::uint64_t generation) {
 
 void GenerationSlot::end(const Status& why, bool left) {
   const std::lock_guard lock(mutex_);
+  end_locked(why, left);
+}
+
+void GenerationSlot::end_locked(const Status& why, bool left) {
   can_take_ = false;
   if (!over_) left_ = left;
   if (!over_) over_ = why;
@@ -78,6 +82,11 @@ bool GenerationSlot::has_session_ended(std::uint64_t generation) const {
 GenerationSlot::Finish GenerationSlot::finish() const {
   const std::lock_guard lock(mutex_);
   return finish_;
+}
+
+bool GenerationSlot::leaves() const {
+  const std::lock_guard lock(mutex_);
+  return over_ && finish_ != Finish::well;
 }
 
 bool GenerationSlot::await(TimePoint first_deadline) {
@@ -139,8 +148,9 @@ void GenerationSlot::set_session_ended() {
   event_.ring();
 }
 
-void GenerationSlot::set_finish(bool well) {
+void GenerationSlot::set_finish(bool well, const Status& why) {
   const std::lock_guard lock(mutex_);
+  end_locked(why, false);
   if (finish_ == Finish::no) finish_ = well ? Finish::well : Finish::badly;
   if (formation_) formation_->cancel(kNobodyWaits);
   event_.ring();

@@ -56,6 +56,8 @@ class GenerationSlot {
   /// Whether the user's thread has said so of this generation: see Generations::session_ended.
   [[nodiscard]] bool has_session_ended(std::uint64_t generation) const;
   [[nodiscard]] Finish finish() const;
+  /// Whether this process goes while the others train on: not if it has finished well.
+  [[nodiscard]] bool leaves() const;
 
   // The part of the user's thread: see Generations.
 
@@ -69,7 +71,8 @@ class GenerationSlot {
   void step_counted();
   [[nodiscard]] bool has_left() const;
   void set_session_ended();
-  void set_finish(bool well);
+  /// Also ends the generations, at the same time: a process that finishes well never seems to leave.
+  void set_finish(bool well, const Status& why);
 
  private:
   /// The last generation in which a step has counted.
@@ -82,6 +85,8 @@ class GenerationSlot {
     std::atomic<bool> to_leave{false};  // the member thread has not heard of it
     std::atomic<bool> uses_gpu{false};
   };
+
+  void end_locked(const Status& why, bool left);
 
   const EventFd event_;
   mutable std::mutex mutex_;

@@ -69,6 +69,14 @@ int ElasticProcesses::staying() const {
                                         [](const auto& process) { return process.stays(); }));
 }
 
+std::vector<int> ElasticProcesses::ranks_left() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (at(rank).takes_part()) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 bool ElasticProcesses::any_member_stays() const {
   return std::any_of(processes_.begin(), processes_.end(),
                      [](const auto& process) { return process.is_member && process.stays(); });

@@ -82,6 +82,8 @@ class ElasticProcesses {
   /// How many take part; and how many of these stay.
   [[nodiscard]] int left() const;
   [[nodiscard]] int staying() const;
+  /// The ranks of those that take part.
+  [[nodiscard]] std::vector<int> ranks_left() const;
   /// How many have asked to leave, and are there yet.
   [[nodiscard]] int asking_to_go() const;
   /// The stopped processes that the Leader does not know: they have not joined, or were told to leave.

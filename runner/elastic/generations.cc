@@ -113,7 +113,8 @@ GenerationOrders Generations::ended(int rank, const Ending& ending, bool common,
   const bool as_asked =
       process.left_in_order() && (ending.exit_code == 0 || finished_ || !process.was_member);
   if (!orders.goes_on) return orders;
-  if (!as_asked && common && !orders.end) orders.end_job("most ranks have ended with the same error");
+  if (!as_asked && common && !orders.end && !finished_)
+    orders.end_job("most ranks have ended with the same error");
   if (!as_asked && process.late && !process.was_member)
     orders.lines.push_back(fmt::format("{} before it has joined the job", text));
   const std::string rests = scaling_.vacate(rank, as_asked, now);

@@ -78,10 +78,8 @@ class Generations {
   /// The last generation; 0: there was none.
   [[nodiscard]] std::uint64_t generation() const { return orders_.begun(); }
   [[nodiscard]] const LostRanks& lost() const { return orders_.lost(); }
-  /// The number of members of the last generation; of processes, before there was one.
-  [[nodiscard]] int members() const {
-    return orders_.begun() == 0 ? processes_.size() : static_cast<int>(record().members.size());
-  }
+  /// The ranks that train, or are to.
+  [[nodiscard]] std::vector<int> ranks_left() const { return processes_.ranks_left(); }
   /// The slots of all hosts together.
   [[nodiscard]] int capacity() const { return scaling_.capacity(); }
   /// Whether a member stays that is on one of these hosts.

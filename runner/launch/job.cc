@@ -417,7 +417,7 @@ class Job {
       tell_others(ended);
       return happens_to(ended, Kind::rank_ended);
     }
-    const bool common = ranks_.end_reports().is_common(ended.rank, generations_->members());
+    const bool common = ranks_.end_reports().is_common(ended.rank, generations_->ranks_left());
     const auto orders = generations_->ended(ended.rank, ended.ending, common, ended.when, Clock::now());
     happens_to(ended, Kind::rank_ended, orders);
     carry_out(orders);

@@ -78,16 +78,18 @@ const EndReport* EndReports::of(int rank) const {
   return found == ends_.end() ? nullptr : &found->second;
 }
 
-bool EndReports::is_common(int rank, int ranks) const {
+bool EndReports::is_common(int rank, const std::vector<int>& left) const {
   const EndReport* own = of(rank);
-  if (own == nullptr || ranks < 2) return false;
+  if (own == nullptr) return false;
   std::set<int> alike;
   for (const auto* ends : {&ends_, &former_}) {
     for (const auto& [other, report] : *ends) {
       if (report.error == own->error && report.where == own->where) alike.insert(other);
     }
   }
-  return 2 * static_cast<int>(alike.size()) > ranks;
+  const auto others =
+      std::count_if(left.begin(), left.end(), [&](int other) { return !alike.contains(other); });
+  return alike.size() > std::max<std::size_t>(1, static_cast<std::size_t>(others));
 }
 
 std::string EndReports::describe(int first, const JobSummary& summary) const {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace hora::hrun {
 
@@ -33,9 +34,9 @@ class EndReports {
 
   /// Null: the rank has told nothing.
   [[nodiscard]] const EndReport* of(int rank) const;
-  /// Whether more than half of `ranks`, and this one among them, have told of the same error at the same
-  /// place. Then it is the program's, and no machine's.
-  [[nodiscard]] bool is_common(int rank, int ranks) const;
+  /// Whether this rank and others have told of the same error at the same place, and are more than those of
+  /// the ranks `left` that have not. Then it is the program's, and no machine's.
+  [[nodiscard]] bool is_common(int rank, const std::vector<int>& left) const;
   /// Whether the rank's trace was handed over, so that it, or one like it, was shown.
   [[nodiscard]] bool has_shown(int rank) const { return with_trace_.contains(rank); }
 

@@ -79,9 +79,17 @@ TEST_F(GenerationSlotTest, PassesWishesOnFromOneThreadToTheOther) {
   EXPECT_TRUE(slot_.has_session_ended(3));
   EXPECT_FALSE(slot_.has_session_ended(4)) << "which follows";
   EXPECT_EQ(slot_.finish(), GenerationSlot::Finish::no);
-  slot_.set_finish(false);
-  slot_.set_finish(true);
+  slot_.set_finish(false, {Code::aborted, "it fails"});
+  slot_.set_finish(true, {Code::aborted, "it has left"});
   EXPECT_EQ(slot_.finish(), GenerationSlot::Finish::badly) << "the first counts";
+  EXPECT_TRUE(slot_.leaves());
+}
+
+TEST_F(GenerationSlotTest, DoesNotLeaveTheOthersWhenItFinishesWell) {
+  EXPECT_FALSE(slot_.leaves());
+  slot_.set_finish(true, {Code::aborted, "it has left"});
+  EXPECT_FALSE(slot_.leaves()) << "a rank that is lost now must not make it seem to fail";
+  EXPECT_FALSE(slot_.has_more());
 }
 
 TEST_F(GenerationSlotTest, SaysWhyThereIsNoOther) {

@@ -603,6 +603,14 @@ TEST(Generations, EndAJobOfWhichMostRanksHaveTheSameError) {
               testing::Contains("the job cannot go on: most ranks have ended with the same error"));
 }
 
+TEST(Generations, DoNotMindACommonErrorAfterTheLastStep) {
+  ElasticRanks ranks(1, {{"a", 4}}, replacing(), {}, {4});
+  ranks.all_join();
+  ranks.finish(0);
+  ranks.end(3, kBad, true);
+  EXPECT_THAT(ranks.ends, IsEmpty());
+}
+
 TEST(Generations, EndAJobWhoseRanksChangeTooOften) {
   ElasticRanks ranks(1, {{"a", 4}}, {}, 1, {4});
   ranks.all_join();

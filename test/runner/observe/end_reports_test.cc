@@ -40,11 +40,13 @@ TEST(EndReports, CallAnErrorCommonThatMoreThanHalfOfTheRanksHave) {
   reports.take(0, ends({"E: x", "a.py:1", ""}));
   reports.take(1, ends({"E: x", "b.py:1", ""}));
   reports.take(2, ends({"E: x", "a.py:1", ""}));
-  EXPECT_FALSE(reports.is_common(2, 4));
-  EXPECT_TRUE(reports.is_common(2, 3));
-  EXPECT_FALSE(reports.is_common(1, 3)) << "at another line";
-  EXPECT_FALSE(reports.is_common(3, 3)) << "it has told nothing";
-  EXPECT_FALSE(reports.is_common(0, 1));
+  EXPECT_FALSE(reports.is_common(2, {0, 1, 2, 3}));
+  EXPECT_FALSE(reports.is_common(2, {1, 3})) << "two of four, also when they train no more";
+  EXPECT_TRUE(reports.is_common(2, {0, 1, 2}));
+  EXPECT_TRUE(reports.is_common(2, {1}));
+  EXPECT_FALSE(reports.is_common(1, {0, 1, 2})) << "at another line";
+  EXPECT_FALSE(reports.is_common(3, {0, 1, 2})) << "it has told nothing";
+  EXPECT_FALSE(reports.is_common(1, {1})) << "one rank has nothing in common";
 }
 
 TEST(EndReports, TellOfRanksThatFailForOneReasonTogetherAndOfTheFirstCauseFirst) {
@@ -102,13 +104,13 @@ TEST(EndReports, SayWhereTheLastOperationsAre) {
 TEST(EndReports, OfAProcessThatWasReplacedCountForTheCommonErrorAlone) {
   EndReports reports;
   for (const int rank : {0, 1}) reports.take(rank, ends({"ValueError: bad", "train.py:31", ""}));
-  EXPECT_TRUE(reports.is_common(1, 3));
+  EXPECT_TRUE(reports.is_common(1, {0, 1, 2}));
   reports.begin(0);
   EXPECT_EQ(reports.of(0), nullptr);
-  EXPECT_FALSE(reports.is_common(0, 3)) << "the new process has told nothing";
-  EXPECT_TRUE(reports.is_common(1, 3));
+  EXPECT_FALSE(reports.is_common(0, {1, 2})) << "the new process has told nothing";
+  EXPECT_TRUE(reports.is_common(1, {1, 2}));
   reports.forget_former(0);
-  EXPECT_FALSE(reports.is_common(1, 3));
+  EXPECT_FALSE(reports.is_common(1, {0, 1, 2}));
 }
 
 TEST(EndReports, IgnoreWhatIsNoReport) {
