@@ -4,7 +4,7 @@
 import re
 
 from endings import CPP, PYTHON, RANKS, Cell, matches
-from page import ENDINGS, PAGE
+from page import ENDINGS, replace_section, section
 
 LONGEST_QUOTE = 160
 
@@ -48,17 +48,12 @@ def write(seen: dict[str, str]) -> None:
         )
         idle = {seen[name].split(" | ")[0] for name in seen if name.startswith(f"{ending.name}-idle-")}
         rows.append(f"| {ending.title} | {waited} | {' or '.join(sorted(idle)) or 'cannot be'} |")
-    text = PAGE.read_text()
-    before, _, rest = text.partition(ENDINGS)
-    after = rest[rest.index("\n## ") + 1 :] if "\n## " in rest else ""
-    PAGE.write_text(before + INTRODUCTION + "\n".join(rows) + "\n\n" + after)
+    replace_section(ENDINGS, INTRODUCTION + "\n".join(rows))
 
 
 def listed() -> list[str]:
-    section = PAGE.read_text().partition(ENDINGS)[2].partition("\n## ")[0]
-    return [row.split(" | ")[0].removeprefix("| ") for row in section.splitlines() if row.startswith("| ")][
-        1:
-    ]
+    rows = [row for row in section(ENDINGS).splitlines() if row.startswith("| ")]
+    return [row.split(" | ")[0].removeprefix("| ") for row in rows[1:]]
 
 
 def all_titles() -> list[str]:

@@ -8,114 +8,41 @@
 // victim has had its fault; "done", when the test has done what is its to do.
 #include <hora/hora.h>
 
-#include "test/faults/stage.h"
+#include "test/faults/fault.h"
+#include "test/faults/tensor.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <exception>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <map>
-#include <memory>
-#include <sstream>
-#include <stdexcept>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 namespace {
 
+using hora::befall;
+using hora::kLookAgain;
+using hora::kSamples;
+using hora::Part;
 using hora::Stage;
+using hora::Tensor;
 using TimePoint = std::chrono::steady_clock::time_point;
 
 constexpr int kParameters = 16;
 constexpr int kSkipped = 7;       // of them
-constexpr int kSamples = 64;      // of an output, by which it is seen to be filled
 constexpr std::size_t kMore = 1;  // elements, in another shape
-constexpr auto kLookAgain = std::chrono::microseconds(200);
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-/// The part of a rank in the test. A value.
-struct Part {
-  std::string phase;
-  std::string plane;
-  std::string fault;
-  std::set<int> victims;
-  std::size_t elements = 0;
-  int rank = 0;
-  int size = 1;
-
-  [[nodiscard]] bool victim() const { return victims.contains(rank); }
-  /// The rank that keeps the others waiting until the fault has happened, where they must not be done before.
-  [[nodiscard]] bool late() const { return rank == size - 1; }
-  [[nodiscard]] bool deviates() const { return fault == "skip" || fault == "shape" || fault == "twice"; }
-};
-
-Part part_of(char** arguments) {
-  Part part{arguments[2], arguments[3], arguments[4], {}, 0};
-  std::istringstream victims(arguments[5]);
-  for (std::string one; std::getline(victims, one, ',');) part.victims.insert(std::stoi(one));
-  part.elements = std::stoul(arguments[6]) / sizeof(float);
-  const bool by_mpi = variable("HORA_RANK").empty();
-  part.rank = std::stoi(variable(by_mpi ? "OMPI_COMM_WORLD_RANK" : "HORA_RANK"));
-  part.size = std::stoi(variable(by_mpi ? "OMPI_COMM_WORLD_SIZE" : "HORA_SIZE"));
-  return part;
-}
-
-// --- descriptors ---
-
-std::map<int, std::string> descriptors() {
-  std::map<int, std::string> found;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;
-    const auto target = std::filesystem::read_symlink(entry.path(), gone);
-    const bool own = gone || target.string().starts_with("/proc/");
-    if (!own) found[std::stoi(entry.path().filename())] = target;
-  }
-  return found;
-}
-
-/// The descriptors that a rank has at its beginning, other than the standard ones and those that a launcher
-/// has named.
-std::vector<std::string> strays() {
-  std::set<std::string> named{"0", "1", "2"};
-  for (const char* name : {"HORA_SECRET_FD", "HORA_NEWS_FD", "HORA_QUESTION_FD", "HORA_COORDINATOR_FD"})
-    named.insert(variable(name));
-  std::vector<std::string> found;
-  for (const auto& [number, target] : descriptors()) {
-    if (!named.contains(std::to_string(number))) found.push_back(fmt::format("{}: {}", number, target));
-  }
-  return found;
-}
-
-std::vector<std::string> new_since(const std::map<int, std::string>& before) {
-  std::vector<std::string> found;
-  for (const auto& [number, target] : descriptors()) {
-    if (!before.contains(number)) found.push_back(fmt::format("{}: {}", number, target));
-  }
-  return found;
-}
 
 /// Whether this process has a connection that rank 0's listener has accepted: it has come to the rendezvous.
 bool has_met() {
-  const std::string coordinator = variable("HORA_COORDINATOR");
+  const std::string coordinator = hora::variable("HORA_COORDINATOR");
   const auto port = static_cast<in_port_t>(std::stoi(coordinator.substr(coordinator.rfind(':') + 1)));
-  for (const auto& [number, target] : descriptors()) {
+  for (const auto& [number, target] : hora::descriptors()) {
     sockaddr_in6 address{};  // an IPv4 one has its port at the same place
     socklen_t length = sizeof address;
     auto* any = reinterpret_cast<sockaddr*>(&address);
@@ -125,102 +52,6 @@ bool has_met() {
     if (::getsockname(number, any, &length) == 0 && ntohs(address.sin6_port) == port) return true;
   }
   return false;
-}
-
-/// Whether the main thread sleeps in the kernel.
-bool main_thread_sleeps() {
-  std::ifstream file(fmt::format("/proc/self/task/{}/stat", ::getpid()));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  return text.at(text.rfind(')') + 2) == 'S';
-}
-
-// --- faults ---
-
-void run_out_of_memory() {
-  std::ifstream file("/proc/self/statm");
-  rlim_t pages = 0;
-  file >> pages;
-  const rlimit limit{pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)), RLIM_INFINITY};
-  ::setrlimit(RLIMIT_AS, &limit);
-  std::vector<std::unique_ptr<std::vector<char>>> hoard;
-  while (true) hoard.push_back(std::make_unique<std::vector<char>>(1 << 20, 'x'));
-}
-
-/// Writes more than there is room for where standard output is kept.
-void write_much() {
-  for (int line = 0; line < 4096; ++line) std::printf("%04d %s\n", line, std::string(120, '.').c_str());
-  std::fflush(stdout);
-}
-
-/// The fault happens to this process, here and now. Returns if that lets it go on.
-void befall(Stage& stage, const Part& part, const std::string& where) {
-  static const rlimit no_core{0, 0};
-  ::setrlimit(RLIMIT_CORE, &no_core);
-  stage.say("fault", {{"where", where}});
-  if (part.fault == "kill") ::kill(::getpid(), SIGKILL);
-  if (part.fault == "stop") ::kill(::getpid(), SIGSTOP);
-  if (part.fault == "segfault") *static_cast<volatile int*>(nullptr) = 1;  // NOLINT: that is the point
-  if (part.fault == "exception") throw std::runtime_error("the loss is not a number");
-  if (part.fault == "exit") std::exit(0);
-  if (part.fault == "memory") run_out_of_memory();
-  if (part.fault == "disk") write_much();
-  if (part.fault == "cut" || part.fault == "slow") stage.await("done");
-}
-
-// --- tensors ---
-
-/// A tensor of this program's, in memory of its plane.
-struct Tensor {
-  Tensor(hora::Runtime& runtime, const Part& part, std::size_t count, hora::Device where = {})
-      : elements(count) {
-    if (part.plane == "nccl" && count > 1) where = {hora::DeviceKind::cuda, part.rank};
-    device = where;
-    if (device.kind == hora::DeviceKind::host) {
-      auto owned = std::make_shared<std::vector<float>>(2 * count);
-      input = owned->data();
-      memory = owned;
-    } else {
-      auto owned = runtime.allocate(2 * count * sizeof(float), device);
-      input = reinterpret_cast<float*>(owned.get());
-      memory = owned;
-    }
-    output = input + count;
-    std::fill_n(input, count, 1.0F);
-    std::fill_n(output, count, 0.0F);
-  }
-
-  std::size_t elements;
-  hora::Device device;
-  std::shared_ptr<void> memory;
-  float* input;
-  float* output;
-};
-
-hora::Entry entry_of(const std::string& name, const Tensor& tensor) {
-  hora::Entry entry;
-  entry.name = name;
-  entry.shape = {static_cast<std::int64_t>(tensor.elements)};
-  entry.device = tensor.device;
-  entry.input = tensor.input;
-  entry.output = tensor.output;
-  entry.op = hora::ReduceOp::sum;
-  return entry;
-}
-
-hora::Entry broadcast_of(const std::string& name, const Tensor& tensor) {
-  hora::Entry entry = entry_of(name, tensor);
-  entry.operation = hora::Operation::broadcast;
-  return entry;
-}
-
-/// How many of the samples of an output have been written.
-int filled(const Tensor& tensor) {
-  int count = 0;
-  for (std::size_t i = 0; i < kSamples; ++i) {
-    const volatile float* place = tensor.output + i * (tensor.elements - 1) / (kSamples - 1);
-    if (*place != 0.0F) ++count;
-  }
-  return count;
 }
 
 // --- the play ---
@@ -450,7 +281,7 @@ class Play {
     std::atomic<bool> leaving = false;
     std::thread watcher([&] {
       if (part_.victim() || part_.fault == "skip") return;
-      while (!leaving || !main_thread_sleeps()) std::this_thread::sleep_for(kLookAgain);
+      while (!leaving || !hora::main_thread_sleeps()) std::this_thread::sleep_for(kLookAgain);
       stage_.say("there");
     });
     leaving = true;
@@ -471,11 +302,11 @@ class Play {
 
 int main(int count, char** arguments) {
   if (count != 7) return 2;
-  const Part part = part_of(arguments);
-  const auto found = strays();
+  const Part part = hora::part_of(arguments);
+  const auto found = hora::strays();
   Stage stage(arguments[1], part.rank);
   stage.say("born", {{"pid", ::getpid()}, {"descriptors", found}});
-  const auto before = descriptors();
+  const auto before = hora::descriptors();
   int code = 0;
   try {
     Play(stage, part).run();
@@ -484,6 +315,6 @@ int main(int count, char** arguments) {
     fmt::print(stderr, "{}\n", error.what());
     code = 1;
   }
-  stage.say("out", {{"code", code}, {"left", new_since(before)}});
+  stage.say("out", {{"code", code}, {"left", hora::new_since(before)}});
   return code;
 }

@@ -8,7 +8,7 @@ import pathlib
 import platform
 import re
 
-from performance import Outcome
+from performance import BUILD, Outcome
 from table import (
     DEFAULT_HEARTBEAT,
     FAULTS,
@@ -27,7 +27,9 @@ from verdict import hrun_returns_after, notice_times, shortcomings
 
 PAGE = pathlib.Path(__file__).with_name("RESULTS.md")
 LONGEST_QUOTE = 160
+LONGEST_SHORTCOMING = 400
 ENDINGS = "## How a program ends"  # a section that endings_page.py writes
+ELASTIC = "## Elastic jobs"  # a section that elastic_page.py writes
 
 INTRODUCTION = """\
 <!-- SPDX-License-Identifier: Apache-2.0; written by `./dev test --faults` -->
@@ -73,9 +75,19 @@ def write(outcomes: dict[str, Outcome], by_default: dict[str, Outcome]) -> None:
     parts += [_table(fault, outcomes) for fault in FAULTS]
     parts.append(_defaults(by_default))
     parts.append(_words(outcomes))
-    parts.append(ENDINGS + PAGE.read_text().partition(ENDINGS)[2].partition("\n## ")[0])
+    parts += [section(ENDINGS), section(ELASTIC)]
     parts.append(_shortcomings(outcomes, by_default))
     PAGE.write_text("\n".join(parts))
+
+
+def section(headline: str) -> str:
+    """A section that the page has."""
+    return headline + PAGE.read_text().partition(headline)[2].partition("\n## ")[0]
+
+
+def replace_section(headline: str, text: str) -> None:
+    """Puts a text, which begins with its headline, in the place of the section that the page has."""
+    PAGE.write_text(PAGE.read_text().replace(section(headline), text.rstrip("\n") + "\n"))
 
 
 def listed(page: str) -> set[str]:
@@ -205,13 +217,21 @@ def _words(outcomes: dict[str, Outcome]) -> str:
     return "\n".join([*lines, ""])
 
 
+def brief(found: list[str]) -> str:
+    """The first shortcoming, without the paths of the machine, and how many there are."""
+    first = found[0].replace("\n", " / ").replace(f"{BUILD.parent.parent}/", "")
+    if len(first) > LONGEST_SHORTCOMING:
+        first = first[:LONGEST_SHORTCOMING] + "..."
+    return first if len(found) == 1 else f"{first} (and {len(found) - 1} more)"
+
+
 def _shortcomings(outcomes: dict[str, Outcome], by_default: dict[str, Outcome]) -> str:
     lines = ["## Where it falls short", ""]
     for heartbeat, group in ((HEARTBEAT, outcomes), (DEFAULT_HEARTBEAT, by_default)):
         for name, outcome in group.items():
             found = shortcomings(outcome.cell, outcome, heartbeat)
             if found:
-                lines.append(f"- `{name}`: " + "; ".join(text.replace("\n", " / ") for text in found))
+                lines.append(f"- `{name}`: {brief(found)}")
     if len(lines) == 2:
         lines.append("Nowhere.")
     return "\n".join([*lines, ""])

@@ -36,6 +36,7 @@ SLOW = (*RATE, "8mbit")
 PYTHON_START = 30.0  # HORA_START_TIMEOUT where PyTorch is imported by some ranks only
 SIZES = {"slow": 1 << 20, "nccl": 16 << 20}  # bytes of a tensor that takes its time: by fault or plane, ...
 LARGE = 64 << 20  # ... and else
+CLOSES = 1.0  # seconds: a process that ends leaves its host first, and then closes its sockets
 
 Words = dict[str, Any]
 
@@ -56,10 +57,7 @@ class Outcome:
 
     def happened(self) -> float | None:
         """When the fault had befallen all its victims; None: it has not."""
-        if self.acted is not None:
-            return self.acted
-        times = {said["rank"]: said["at"] for said in self.said if said["event"] == "fault"}
-        return max(times.values()) if set(times) == set(self.cell.victims.ranks) else None
+        return when_it_happened(self.cell, self.said, self.acted)
 
     def told(self) -> dict[int, tuple[float, str]]:
         """When each rank was told, and what."""
@@ -85,6 +83,14 @@ class Outcome:
                     for each in without_own_pipe(said["left"])
                 ]
         return found
+
+
+def when_it_happened(cell: Cell, said: list[Words], acted: float | None) -> float | None:
+    """The time of the last victim's fault; None: not all have had theirs. `acted`: when the test did it."""
+    if acted is not None:
+        return acted
+    times = {words["rank"]: words["at"] for words in said if words["event"] == "fault"}
+    return max(times.values()) if set(times) == set(cell.victims.ranks) else None
 
 
 def without_own_pipe(descriptors: list[str]) -> list[str]:
@@ -407,6 +413,13 @@ class Performance:
 
     # ---- afterwards
 
+    def _new_traces(self, before: Mapping[str, Traces]) -> list[str]:
+        return [
+            f"{host.name}: {trace}"
+            for host in self._hosts.hosts
+            for trace in sorted(traces_on(host) - before[host.name])
+        ]
+
     def _left(self, before: Mapping[str, Traces], returned: float) -> tuple[list[str], float]:
         """The processes, traces and files that are left, and how long after hrun's return there were
         processes."""
@@ -415,10 +428,8 @@ class Performance:
             self._heartbeat + 5 if cut else 5, but=SSH_SESSIONS if cut else ()
         )
         quiet_after = time.monotonic() - returned
-        traces = [
-            f"{host.name}: {trace}"
-            for host in self._hosts.hosts
-            for trace in sorted(traces_on(host) - before[host.name])
-        ]
+        closed = time.monotonic() + CLOSES
+        while (traces := self._new_traces(before)) and time.monotonic() < closed:
+            time.sleep(0.01)
         files = sorted(files_in(self._folder / "scratch"))
         return [*processes, *traces, *files], quiet_after
