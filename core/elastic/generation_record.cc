@@ -37,7 +37,8 @@ int GenerationRecord::rank_of(MemberId id) const {
 
 Bytes encode(const GenerationRecord& record) {
   Writer out;
-  out.u64(record.generation).u64(record.committed).u8(record.paused ? 1 : 0).u64(record.members.size());
+  out.u64(record.generation).u64(record.committed).u8(record.paused ? 1 : 0);
+  out.u64(static_cast<std::uint64_t>(record.hot_spares)).u64(record.members.size());
   for (const auto& each : record.members) {
     out.u64(each.id).u64(static_cast<std::uint64_t>(each.host)).u64(static_cast<std::uint64_t>(each.slot));
     out.u8(each.has_state ? 1 : 0);
@@ -51,7 +52,11 @@ GenerationRecord decode_generation_record(std::span<const std::byte> bytes) {
   record.generation = in.u64();
   record.committed = in.u64();
   record.paused = in.boolean();
+  const auto hot_spares = static_cast<std::size_t>(in.below(kMostNumber, "hot spares"));
   const std::size_t count = in.count(kLeastMemberBytes, "members");
+  if (hot_spares > 0 && hot_spares >= count)
+    throw Error(Code::internal, "a generation record has no member that trains");
+  record.hot_spares = static_cast<int>(hot_spares);
   std::set<MemberId> seen;
   for (std::size_t i = 0; i < count; ++i) {
     MemberInfo member;

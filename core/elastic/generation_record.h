@@ -33,6 +33,7 @@ struct GenerationRecord {
   /// There are fewer members than the job needs, and they wait for others. False: if there are too few all
   /// the same, the members end what they do, and pause before the step after that.
   bool paused = false;
+  int hot_spares = 0;  ///< so many of the last ranks train on nothing, until they are needed
 
   bool operator==(const GenerationRecord&) const = default;
 

@@ -46,6 +46,7 @@ Leader::Actions Leader::finish(MemberId id, TimePoint now) {
   if (living().empty()) {
     finish_all(actions);
   } else {
+    if (phase_ == Phase::forming) end_generation(now, actions);  // the others would wait for it
     decide_if_complete(now, actions);
   }
   return actions;
@@ -196,13 +197,12 @@ void Leader::decide_if_complete(TimePoint now, Actions& actions) {
 
 void Leader::decide(TimePoint now, Actions& actions) {
   EndOfGeneration end{.record = record_,
-                      .reports = {},
-                      .leaving = {},
                       .candidates = processes_.candidates(record_),
                       .lost_any = lost_any_,
                       .made_steps = ran_,
                       .least = policy_.min_members,
-                      .most = policy_.max_members};
+                      .most = policy_.max_members,
+                      .hot_spares = policy_.hot_spares};
   for (const MemberId id : living()) {
     const Process& process = processes_.at(id);
     end.reports.push_back(*process.report);
@@ -252,7 +252,9 @@ void Leader::plan_change_if_due(TimePoint now, Actions& actions) {
   const auto size = static_cast<int>(members.size());
   const bool grows = size < policy_.max_members && !processes_.candidates(record_).empty();
   const bool pauses = size < policy_.min_members && !record_.paused;
-  if (!grows && !pauses && !processes_.can_let_go(record_)) return;
+  const int spares = hot_spares_of(size, policy_.max_members, policy_.hot_spares);
+  const bool shares_anew = spares != record_.hot_spares && !finished_;
+  if (!grows && !pauses && !shares_anew && !processes_.can_let_go(record_)) return;
   if (record_.paused) return end_generation(now, actions);
   planned_ = true;
   actions.push_back(

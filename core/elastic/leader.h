@@ -60,17 +60,14 @@ class Leader {
   /// The present generation, or the one that is being formed.
   [[nodiscard]] const GenerationRecord& record() const { return record_; }
 
-  // Events.
-
   /// A process that was started is ready to become a member.
   [[nodiscard]] Actions join(const MemberInfo& process, TimePoint now);
   /// The first generation waits for so many processes, no longer for `ElasticPolicy::first_members`.
   [[nodiscard]] Actions begin_with(int members, TimePoint now);
   /// A process has certainly ended before the training did. All messages that it has sent were passed before.
   [[nodiscard]] Actions die(MemberId id, TimePoint now);
-  /// A process has ended well, after the last step. The others have voted for this step, and end, too. If one
-  /// of them has not heard that the step counts, it loses the connection with this one, and a change tells
-  /// it.
+  /// A process has ended well, after the last step. The others have voted for it, and end, too; one that has
+  /// not heard that it counts loses the connection with this one, and a change tells it.
   [[nodiscard]] Actions finish(MemberId id, TimePoint now);
   /// No process of the host can be reached, and its agent ends them all.
   [[nodiscard]] Actions lose_host(int host, TimePoint now);

@@ -107,6 +107,8 @@ NextGeneration choose_next(const EndOfGeneration& end) {
   next.record.members = in_rank_order(std::move(members), end.record);
   next.record.committed = any_state(stay) ? resolve(stay) : 0;
   next.record.paused = takes_in && static_cast<int>(next.record.members.size()) < end.least;
+  next.record.hot_spares =
+      hot_spares_of(static_cast<int>(next.record.members.size()), end.most, end.hot_spares);
   if (!any_state(stay) && !next.record.members.empty()) first_that_stays(next.record, stay).has_state = true;
   return next;
 }

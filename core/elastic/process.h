@@ -18,8 +18,9 @@ inline constexpr std::chrono::milliseconds kFormTimeout{5000};
 
 /// The sizes and times of an elastic job. A value.
 struct ElasticPolicy {
-  int min_members = 1;  ///< with fewer the job pauses
-  int max_members = 1;
+  int min_members = 1;    ///< with fewer the job pauses
+  int max_members = 1;    ///< with the hot spares
+  int hot_spares = 0;     ///< so many members train on nothing, and do when others are lost
   int first_members = 1;  ///< the first generation waits for so many
   /// After this time a member is ended that gives no sign of life; and one that is stopped (SIGSTOP), which 0
   /// never ends.

@@ -247,8 +247,12 @@ class ElasticGenerations final : public Generations {
     if (membership.rank == 0) membership.listener = std::move(listener_);
     listener_ = nullptr;
     const auto rank = static_cast<std::size_t>(membership.rank);
-    Generation generation{
-        {}, settings_, record.committed, state_root_of(record), record.members[rank].has_state};
+    Generation generation{{},
+                          settings_,
+                          record.committed,
+                          state_root_of(record),
+                          record.members[rank].has_state,
+                          record.hot_spares};
     generation.config.start_timeout = kConnectTimeout;
     slot_.form(std::move(generation), std::move(membership), connect_, Clock::now() + kConnectTimeout);
   }

@@ -21,6 +21,7 @@ struct Generation {
   /// The first rank that has the state of the training, if others do not have it; -1: all have it.
   int state_root = -1;
   bool has_state = false;  ///< this rank has it
+  int hot_spares = 0;      ///< so many of the last ranks train on nothing
 };
 
 /// The generations of a rank's job, one after the other. One thread at a time takes them; the other functions

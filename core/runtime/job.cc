@@ -67,6 +67,7 @@ void Job::begin(Generation generation) {
   lasting_->steps.voted = lasting_->steps.committed = generation.committed;
   lasting_->steps.has_state = generation.has_state;
   state_root_ = generation.state_root;
+  hot_spares_ = generation.hot_spares;
   change_is_due_ = generation_has_ended_ = false;
   session_.reset();  // its loop gives up what the next one's takes
   session_ = std::make_unique<Session>(std::move(generation.world), generation.config, *lasting_,

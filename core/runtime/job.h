@@ -71,6 +71,8 @@ class Job {
   /// As Runtime's.
   [[nodiscard]] int state_root() const { return state_root_; }
   /// As Runtime's.
+  [[nodiscard]] int hot_spares() const { return hot_spares_; }
+  /// As Runtime's.
   void ask_to_leave() { generations_->ask_to_leave(); }
   /// As Runtime's.
   void leave_on_sigterm();
@@ -116,6 +118,7 @@ class Job {
   mutable std::shared_mutex session_mutex_;
   std::unique_ptr<Session> session_;  // under the session mutex
   std::atomic<int> state_root_{-1};
+  std::atomic<int> hot_spares_{0};
   std::atomic<bool> change_is_due_{false};
   std::atomic<bool> generation_has_ended_{false};
 

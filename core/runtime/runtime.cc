@@ -145,6 +145,7 @@ int Runtime::join(bool divide_by_initial_size) {
 bool Runtime::is_elastic() const { return job_->is_elastic(); }
 std::uint64_t Runtime::generation() const { return job_->session()->membership().generation; }
 int Runtime::state_root() const { return job_->state_root(); }
+int Runtime::hot_spares() const { return job_->hot_spares(); }
 void Runtime::ask_to_leave() { job_->ask_to_leave(); }
 void Runtime::leave_on_sigterm() { job_->leave_on_sigterm(); }
 bool Runtime::has_left() const { return job_->has_left(); }

@@ -351,6 +351,7 @@ void bind_hora(py::module_& module) {
       .def_property_readonly("is_elastic", &Runtime::is_elastic)
       .def_property_readonly("generation", &Runtime::generation)
       .def_property_readonly("state_root", &Runtime::state_root)
+      .def_property_readonly("hot_spares", &Runtime::hot_spares)
       .def_property_readonly("change_is_due", &Runtime::change_is_due)
       .def("set_takes_in", &Runtime::set_takes_in, py::arg("takes_in"))
       .def("ask_to_leave", &Runtime::ask_to_leave)

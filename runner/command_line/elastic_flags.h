@@ -23,13 +23,15 @@ struct ElasticFlags {
   std::optional<int> reset_limit;
   std::optional<std::string> discovery_script;
   std::optional<int> slots_per_host;
-  std::optional<int> spares;
+  std::optional<std::string> spares_text;  // N or N:hot
   std::optional<double> stopped_after;
 
   /// Declares them; refers to this.
   void add_to(CLI::App& app);
   /// Nothing: the hosts do not change. Throws Error(invalid_argument).
   [[nodiscard]] std::optional<DiscoveryPlan> discovery() const;
+  /// The processes beyond the ranks that train.
+  [[nodiscard]] int spares() const;
   /// How long the job may lack ranks, at the start too.
   [[nodiscard]] std::chrono::milliseconds pause_timeout() const;
   /// Returns the rules of the job; nothing if it is not elastic. `ranks`: with how many it begins. Throws

@@ -110,7 +110,9 @@ when ranks are lost
                              come, and leave those that are not printed any more. Without --max-np the job
                              takes all slots
   --slots-per-host N         slots of a host that is printed without a number (default: 1)
-  --spares N                 keep N further processes ready, which take the places of lost ones at once
+  --spares N                 keep N further processes ready, which take the places of lost ones at once;
+                             N:hot lets them make every step on no samples of their own, so that they need
+                             no state when they are needed
   --elastic-timeout SECONDS  how long it may pause; then it ends with exit code 75 (default: 600)
   --max-replacements N       start no more than N processes in place of lost ones (default: no limit)
   --blacklist-cooldown-range SHORTEST LONGEST
@@ -408,20 +410,20 @@ void choose_hosts(const Raw& raw, Options& options) {
   }
   if (options.hosts.empty()) {
     if (raw.ranks == 0) throw WrongUsage("say how many ranks to start: -np N");
-    options.hosts = {{"localhost", std::max(raw.ranks, raw.elastic.max_ranks.value_or(0)) +
-                                       raw.elastic.spares.value_or(0)}};
+    options.hosts = {
+        {"localhost", std::max(raw.ranks, raw.elastic.max_ranks.value_or(0)) + raw.elastic.spares()}};
   }
   const int slots = total_slots(options.hosts);
-  const int for_ranks = options.discovery ? slots : slots - raw.elastic.spares.value_or(0);
+  const int for_ranks = options.discovery ? slots : slots - raw.elastic.spares();
   const int most = std::min(for_ranks, raw.elastic.max_ranks.value_or(for_ranks));
   options.ranks = raw.ranks;
   if (options.ranks == 0) options.ranks = options.discovery ? *raw.elastic.min_ranks : std::max(1, most);
   options.elastic = raw.elastic.policy(options.ranks);
   if (options.elastic && raw.launcher == "mpi")
     refuse("--min-np: elastic jobs need hrun to start the ranks: --launcher ssh or slurm");
-  if (options.elastic && options.elastic->spares > 0 && for_ranks < options.ranks && !options.discovery) {
+  if (options.elastic && raw.elastic.spares() > 0 && for_ranks < options.ranks && !options.discovery) {
     refuse(fmt::format("--spares {}: the hosts have {} slots, and the job needs {} for its ranks",
-                       options.elastic->spares, slots, options.ranks));
+                       *raw.elastic.spares_text, slots, options.ranks));
   }
   if (raw.elastic.max_ranks || options.discovery) options.ranks = std::max(options.ranks, most);
   options.shares = place(options.hosts, options.ranks, raw.oversubscribe);

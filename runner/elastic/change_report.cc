@@ -35,9 +35,10 @@ std::string ChangeReport::describe(const elastic::GenerationRecord& record, int 
   generation_ = record.generation;
   members_ = static_cast<int>(record.members.size());
   const std::string of = most == kMostElasticRanks ? "" : fmt::format(" of {}", most);
-  return fmt::format("{}; the job {} with {}{} rank{}{} (generation {})", told_,
-                     record.paused ? "pauses" : "goes on", record.members.size(), of,
-                     of.empty() && record.members.size() == 1 ? "" : "s",
+  const int training = members_ - record.hot_spares;
+  return fmt::format("{}; the job {} with {}{} rank{}{}{} (generation {})", told_,
+                     record.paused ? "pauses" : "goes on", training, of,
+                     of.empty() && training == 1 ? "" : "s", and_hot_spares(record.hot_spares),
                      record.paused ? fmt::format(", as it needs {}", least) : "", record.generation);
 }
 

@@ -74,11 +74,12 @@ ElasticHosts::Obeyed ElasticHosts::obey(const JobCommand& command, TimePoint now
     return {drain(command.host, now),
             fmt::format("the ranks of host {} leave before the next step", command.host)};
   }
-  const std::size_t before = generations_->record().members.size();
+  const elastic::GenerationRecord before = generations_->record();
+  const auto training = before.members.size() - static_cast<std::size_t>(before.hot_spares);
   GenerationOrders orders = generations_->resize(command.ranks, now);
   const int slots = generations_->capacity();
   return {std::move(orders),
-          fmt::format("the job has {} ranks, and is to have {}{}", before, command.ranks,
+          fmt::format("the job has {} ranks, and is to have {}{}", training, command.ranks,
                       slots < command.ranks ? fmt::format("; its hosts have {} slots now", slots) : "")};
 }
 

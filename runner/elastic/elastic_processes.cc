@@ -22,6 +22,8 @@ elastic::MemberId ElasticProcesses::add(const RankPlacement& placement) {
   if (placement.rank == size()) {
     processes_.push_back(std::move(process));
   } else {
+    const ElasticProcess& former = at(placement.rank);
+    process.succeeds_member = former.was_member || former.succeeds_member;
     at(placement.rank) = std::move(process);
   }
   return id;
@@ -72,7 +74,9 @@ int ElasticProcesses::staying() const {
 std::vector<int> ElasticProcesses::ranks_left() const {
   std::vector<int> ranks;
   for (int rank = 0; rank < size(); ++rank) {
-    if (at(rank).takes_part()) ranks.push_back(rank);
+    const ElasticProcess& process = at(rank);
+    const bool counts = process.counts() || process.succeeds_member;
+    if (process.finished || (process.takes_part() && counts)) ranks.push_back(rank);
   }
   return ranks;
 }

@@ -27,6 +27,7 @@ struct ElasticProcess {
   bool joined = false;                 ///< it has asked to become a member
   bool is_member = false;              ///< of the last generation
   bool was_member = false;             ///< it has been one
+  bool succeeds_member = false;        ///< a former process of its rank has been one
   bool finished = false;               ///< it has made the last step
   bool gone = false;                   ///< it has ended, or its host is lost
   bool going = false;                  ///< hrun has asked it to leave
@@ -82,7 +83,7 @@ class ElasticProcesses {
   /// How many take part; and how many of these stay.
   [[nodiscard]] int left() const;
   [[nodiscard]] int staying() const;
-  /// The ranks of those that take part.
+  /// The ranks that train, are to begin, or have ended well; also those whose process is being replaced.
   [[nodiscard]] std::vector<int> ranks_left() const;
   /// How many have asked to leave, and are there yet.
   [[nodiscard]] int asking_to_go() const;

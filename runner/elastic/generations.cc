@@ -113,8 +113,7 @@ GenerationOrders Generations::ended(int rank, const Ending& ending, bool common,
   const bool as_asked =
       process.left_in_order() && (ending.exit_code == 0 || finished_ || !process.was_member);
   if (!orders.goes_on) return orders;
-  if (!as_asked && common && !orders.end && !finished_)
-    orders.end_job("most ranks have ended with the same error");
+  if (!as_asked && common && !orders.end) orders.end_job("most ranks have ended with the same error");
   if (!as_asked && process.late && !process.was_member)
     orders.lines.push_back(fmt::format("{} before it has joined the job", text));
   const std::string rests = scaling_.vacate(rank, as_asked, now);
@@ -149,15 +148,16 @@ GenerationOrders Generations::lose_host(int host, const std::string& why, TimePo
 
 GenerationOrders Generations::resize(int ranks, TimePoint now) {
   const int least = policy_.members.min_members;
-  const int most = policy_.members.max_members;
+  const int hot_spares = policy_.members.hot_spares;
+  const int most = policy_.members.max_members - hot_spares;
   if (ranks < least || ranks > most) {
     throw Error(
         Code::invalid_argument,
         fmt::format("the job can have {} to {} ranks (--min-np, --max-np), so not {}", least, most, ranks));
   }
   require_change();
-  scaling_.set_size(ranks);
-  GenerationOrders orders = orders_.make(leader_.resize(ranks, now), {}, now, now);
+  scaling_.set_size(ranks + hot_spares);
+  GenerationOrders orders = orders_.make(leader_.resize(ranks + hot_spares, now), {}, now, now);
   adjust(now, orders);
   return orders;
 }

@@ -78,7 +78,7 @@ class Generations {
   /// The last generation; 0: there was none.
   [[nodiscard]] std::uint64_t generation() const { return orders_.begun(); }
   [[nodiscard]] const LostRanks& lost() const { return orders_.lost(); }
-  /// The ranks that train, or are to.
+  /// The ranks of which each could still end well.
   [[nodiscard]] std::vector<int> ranks_left() const { return processes_.ranks_left(); }
   /// The slots of all hosts together.
   [[nodiscard]] int capacity() const { return scaling_.capacity(); }

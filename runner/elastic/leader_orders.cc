@@ -87,7 +87,8 @@ void LeaderOrders::begin(const elastic::GenerationRecord& record, TimePoint now,
     lost_.replace(rank);
     report.add(fmt::format("{} has joined", name(rank)));
   }
-  orders.lines.push_back(report.describe(record, policy_.members.min_members, leader_.most()));
+  orders.lines.push_back(
+      report.describe(record, policy_.members.min_members, leader_.most() - policy_.members.hot_spares));
   end_if_it_changes_too_often(orders);
 }
 

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
 
 namespace hora::hrun {
+
+/// " and 2 hot spares"; empty: there are none.
+inline std::string and_hot_spares(int count) {
+  return count == 0 ? "" : fmt::format(" and {} hot spare{}", count, count == 1 ? "" : "s");
+}
 
 /// The last change of the members of an elastic job. A value.
 struct ChangeTimes {
@@ -31,6 +38,7 @@ struct ChangeSummary {
 struct GenerationReport {
   std::uint64_t number = 0;  ///< of the present one; 0: none has begun
   int members = 0;
+  int hot_spares = 0;  ///< of the members
   bool paused = false;
   int lost = 0;      ///< processes, so far
   int replaced = 0;  ///< of these

@@ -40,9 +40,10 @@ std::string say_job(const JobReport& report) {
 
 std::string say_generation(const GenerationReport& generation) {
   if (generation.number == 0) return "The ranks have not all joined yet.\n";
+  const int training = generation.members - generation.hot_spares;
   std::string text =
-      fmt::format("generation {}: {} rank{}{}; {} processes lost so far, {} replaced\n", generation.number,
-                  generation.members, generation.members == 1 ? "" : "s",
+      fmt::format("generation {}: {} rank{}{}{}; {} processes lost so far, {} replaced\n", generation.number,
+                  training, training == 1 ? "" : "s", and_hot_spares(generation.hot_spares),
                   generation.paused ? ", too few to go on" : "", generation.lost, generation.replaced);
   if (const auto& change = generation.last_change) {
     text += fmt::format(
@@ -167,9 +168,10 @@ ReportJson json_of(const JobHealth::Missed& missed) {
 }
 
 ReportJson json_of(const GenerationReport& generation) {
-  ReportJson json{{"number", generation.number},     {"ranks", generation.members},
-                  {"paused", generation.paused},     {"lost", generation.lost},
-                  {"replaced", generation.replaced}, {"last_change", nullptr}};
+  ReportJson json{
+      {"number", generation.number}, {"ranks", generation.members}, {"hot_spares", generation.hot_spares},
+      {"paused", generation.paused}, {"lost", generation.lost},     {"replaced", generation.replaced},
+      {"last_change", nullptr}};
   if (const auto& change = generation.last_change) {
     json["last_change"] = {
         {"what", change->what},
@@ -279,6 +281,8 @@ void add_generation(Metrics& metrics, const GenerationReport& generation) {
   metrics.sample("", as_double(generation.number));
   metrics.begin("generation_ranks", "gauge", "How many ranks this generation has.");
   metrics.sample("", generation.members);
+  metrics.begin("generation_hot_spares", "gauge", "How many of these ranks are hot spares.");
+  metrics.sample("", generation.hot_spares);
   metrics.begin("lost_processes_total", "counter", "Processes that the job has lost.");
   metrics.sample("", generation.lost);
   metrics.begin("replaced_processes_total", "counter", "Those of them in whose place others have joined.");

@@ -34,6 +34,7 @@ GenerationReport report_of(const Generations& generations, TimePoint now) {
   GenerationReport report;
   report.number = generations.generation();
   report.members = static_cast<int>(record.members.size());
+  report.hot_spares = record.hot_spares;
   report.paused = record.paused;
   report.lost = generations.lost().count();
   report.replaced = generations.lost().replaced();

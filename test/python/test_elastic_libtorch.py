@@ -55,6 +55,16 @@ def test_a_rank_that_is_replaced_changes_nothing(alone: list[float], tmp_path: p
         check_audit(folder)
 
 
+def test_a_hot_spare_takes_the_samples_of_a_rank_that_dies(alone: list[float], tmp_path: pathlib.Path):
+    words = ("--min-np", "1", "--spares", "1:hot", "--max-replacements", "0")
+    deaths = f"1:7:backward:{signal.SIGKILL:d}"
+    finished = train(2, *words, deaths=deaths, folder=tmp_path, waits=("3",))
+    assert "the job goes on with 2 of 2 ranks and 1 hot spare (generation 2)" in finished.stderr
+    assert "the job goes on with 2 of 2 ranks (generation 3)" in finished.stderr
+    assert results(finished, 2) == pytest.approx(alone, rel=1e-9)
+    check_audit(tmp_path)
+
+
 def test_sigterm_makes_a_rank_leave_between_two_steps(alone: list[float], tmp_path: pathlib.Path):
     finished = train(3, "--min-np", "1", deaths=f"1:4:forward:{signal.SIGTERM:d}", folder=tmp_path)
     assert " has left; the job goes on with 2 of 3 ranks" in finished.stderr

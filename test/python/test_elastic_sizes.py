@@ -117,3 +117,19 @@ def test_a_spare_takes_the_place_of_a_lost_rank(tmp_path: pathlib.Path):
     lost, joined = changes(finished.stderr)
     assert "rank 1 exited with code 3; the job goes on with 2 of 3 ranks (generation 2)" in lost
     assert "rank 3 has joined; the job goes on with 3 of 3 ranks (generation 3)" in joined
+
+
+def test_a_hot_spare_trains_from_the_next_step_on(tmp_path: pathlib.Path):
+    program = TRAIN.replace("waits = 0\n", "waits = 0; started_as = int(os.environ['HORA_RANK'])\n", 1)
+    program = program.replace(
+        "        if not training.step():",
+        "        if started_as == 1 and training.progress.steps == 4 and hvd.size() == 4:\n"
+        "            os._exit(3)\n        if not training.step():",
+    )
+    elastic = ("-np", "3", "--min-np", "1", "--spares", "1:hot", "--max-replacements", "0")
+    finished = hrun(*elastic, *ready_python(), "-c", program, str(tmp_path / "job"), "3:4:true")
+    assert results(finished, 3)[0] == 15, finished.stderr
+    check_audit(tmp_path / "job")
+    joined, lost = changes(finished.stderr)
+    assert "rank 3 has joined; the job goes on with 3 of 3 ranks and 1 hot spare (generation 2)" in joined
+    assert "rank 1 exited with code 3; the job goes on with 3 of 3 ranks (generation 3)" in lost

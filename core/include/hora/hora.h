@@ -320,6 +320,10 @@ class Runtime {
   /// have it: they are to get it from there. -1: all ranks have it. A rank has it once it has called
   /// `commit`.
   [[nodiscard]] int state_root() const;
+  /// How many of the last ranks of this generation are hot spares (`hrun --spares N:hot`): they take part in
+  /// every operation and every step, but get no samples to train on, until other ranks are lost. 0 in a job
+  /// without them.
+  [[nodiscard]] int hot_spares() const;
   /// Votes for a training step, and waits until all ranks have voted: then the step counts on all of them,
   /// and each makes it (the optimizer's step, and the position in the data). A rank calls it when it holds
   /// all reduced gradients of the step. True: the step counts. False: it does not count on any rank, and is

@@ -135,11 +135,13 @@ void Members::end_if_it_has_left(const std::function<void()>& function) {
 }
 
 std::optional<Members::Share> Members::share() const {
-  if (joins_.empty()) return Share{hora_.rank(), hora_.size()};
+  const int trainers = hora_.size() - hora_.hot_spares();
+  if (hora_.rank() >= trainers) return std::nullopt;
+  if (joins_.empty()) return Share{hora_.rank(), trainers};
   if (needs_state_) return std::nullopt;
-  const auto own = joins_.begin() + hora_.rank();
-  return Share{static_cast<int>(std::count(joins_.begin(), own, false)),
-               static_cast<int>(std::count(joins_.begin(), joins_.end(), false))};
+  const auto first = joins_.begin();
+  return Share{static_cast<int>(std::count(first, first + hora_.rank(), false)),
+               static_cast<int>(std::count(first, first + trainers, false))};
 }
 
 void Members::await_state() {

@@ -49,7 +49,7 @@ class Members {
   /// No step follows here: processes that join wait until one does.
   void end_steps();
   /// The number of this rank among those that share the next step, and how many these are; nothing: it does
-  /// not share it, as it has no state before.
+  /// not share it, as it has no state before, or is a hot spare.
   struct Share {
     int number;
     int ranks;

@@ -192,6 +192,25 @@ TEST_F(LeaderOfFour, SendsTheRestAwayWhenTheTrainingHasEnded) {
   EXPECT_THAT(told(last), ElementsAre(std::pair(Order::out, 9)));
 }
 
+TEST_F(LeaderOfFour, FormsAnewAtOnceWithoutAMemberThatEndsWell) {
+  (void)leader_.die(4, now_);
+  (void)all_report({1, 2, 3});
+  ASSERT_EQ(leader_.phase(), Leader::Phase::forming);
+  (void)leader_.finish(1, now_);
+  (void)all_report({2, 3});
+  EXPECT_THAT(ids(leader_.record()), ElementsAre(2, 3));
+}
+
+TEST(Leader, LetsHotSparesTrainWhereTheJobIsToBeLarger) {
+  Leader leader({.min_members = 1, .max_members = 3, .hot_spares = 1, .first_members = 3});
+  const TimePoint now = TimePoint() + seconds(100);
+  for (const MemberId id : {1, 2, 3}) (void)leader.join({id, 0, static_cast<int>(id)}, now);
+  for (const MemberId id : {1, 2, 3}) (void)leader.formed(id, 1, now);
+  EXPECT_EQ(leader.record().hot_spares, 1);
+  EXPECT_THAT(told(leader.resize(3, now)), testing::IsEmpty());
+  EXPECT_THAT(told(leader.resize(4, now)), ElementsAre(std::pair(Order::plan_change, MemberId{1})));
+}
+
 TEST_F(LeaderOfFour, KillsAMemberThatDoesNotStop) {
   (void)leader_.die(1, now_);
   (void)all_report({2, 3});

@@ -53,6 +53,16 @@ TEST(NextGeneration, TakesCandidatesUpToTheMostMembers) {
       << "there are too few without them";
 }
 
+TEST(NextGeneration, HasHotSparesBeyondTheMembersThatAreToTrain) {
+  EndOfGeneration end = end_of_six();
+  end.hot_spares = 2;
+  EXPECT_EQ(choose_next(end).record.hot_spares, 2);
+  end.reports.resize(5);
+  EXPECT_EQ(choose_next(end).record.hot_spares, 1);
+  end.reports.resize(3);
+  EXPECT_EQ(choose_next(end).record.hot_spares, 0) << "all have to train";
+}
+
 TEST(NextGeneration, TakesNobodyAndDoesNotPauseWhereAMemberIsBetweenTwoSteps) {
   EndOfGeneration end = end_of_six();
   end.reports.resize(3);

@@ -44,6 +44,18 @@ TEST(ElasticFlags, KeepSlotsForSpares) {
             "hrun: --spares 1: the hosts have 4 slots, and the job needs 4 for its ranks");
 }
 
+TEST(ElasticFlags, LetHotSparesBeMembersBeyondThoseThatTrain) {
+  const Options options = accepted({"-np", "2", "--min-np", "1", "--spares", "2:hot", "true"});
+  EXPECT_EQ(options.hosts, (std::vector<HostSlots>{{"localhost", 4}}));
+  EXPECT_EQ(options.elastic->spares, 0) << "none waits";
+  EXPECT_EQ(options.elastic->members.hot_spares, 2);
+  EXPECT_EQ(options.elastic->members.max_members, 4);
+  EXPECT_EQ(refusal({"-np", "1", "--host-discovery-script", "echo localhost:2", "--spares", "1:hot", "true"}),
+            "hrun: --spares 1:hot: say how many ranks are to train: --max-np N");
+  EXPECT_EQ(refusal({"-np", "2", "--min-np", "1", "--spares", "1:warm", "true"}),
+            "hrun: --spares: must be N or N:hot, N from 0 to 65536, not '1:warm'");
+}
+
 TEST(ElasticFlags, SayWhenAStoppedRankIsEnded) {
   const auto after = [](const char* seconds) {
     return accepted({"-np", "2", "--min-np", "1", "--stopped-after", seconds, "true"})

@@ -69,6 +69,7 @@ class ElasticRanks {
     all_join();
   }
   void tell(int rank, const MemberMessage& message) { take(generations_.hear(rank, message, now_)); }
+  [[nodiscard]] std::vector<int> left() const { return generations_.ranks_left(); }
   void finish(int rank) {
     tell(rank, {.kind = MemberMessage::Kind::finish});
     settle();
@@ -603,12 +604,14 @@ TEST(Generations, EndAJobOfWhichMostRanksHaveTheSameError) {
               testing::Contains("the job cannot go on: most ranks have ended with the same error"));
 }
 
-TEST(Generations, DoNotMindACommonErrorAfterTheLastStep) {
-  ElasticRanks ranks(1, {{"a", 4}}, replacing(), {}, {4});
+TEST(Generations, CountRanksThatHaveEndedWellAsThoseWithoutAnError) {
+  ElasticRanks ranks(1, {{"a", 4}}, replacing(), {}, {5}, 4, 1);
   ranks.all_join();
+  EXPECT_THAT(ranks.left(), ElementsAre(0, 1, 2, 3)) << "a spare that waits does not count";
+  ranks.end(3);
+  EXPECT_THAT(ranks.left(), ElementsAre(0, 1, 2, 3)) << "it is being replaced";
   ranks.finish(0);
-  ranks.end(3, kBad, true);
-  EXPECT_THAT(ranks.ends, IsEmpty());
+  EXPECT_THAT(ranks.left(), testing::IsSupersetOf({0, 1, 2}));
 }
 
 TEST(Generations, EndAJobWhoseRanksChangeTooOften) {

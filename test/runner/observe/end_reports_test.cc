@@ -35,7 +35,7 @@ TEST(EndReports, ShowATraceOnceForAllRanksWithTheSameError) {
   EXPECT_FALSE(reports.has_shown(3));
 }
 
-TEST(EndReports, CallAnErrorCommonThatMoreThanHalfOfTheRanksHave) {
+TEST(EndReports, CallAnErrorCommonThatMoreRanksHaveThanAreLeftWithoutIt) {
   EndReports reports;
   reports.take(0, ends({"E: x", "a.py:1", ""}));
   reports.take(1, ends({"E: x", "b.py:1", ""}));

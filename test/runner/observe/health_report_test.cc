@@ -47,22 +47,23 @@ TEST(HealthReport, TellsPeopleWhatWaitsForWhom) {
 TEST(HealthReport, TellsOfTheGenerationsOfAnElasticJob) {
   JobReport report = job();
   EXPECT_EQ(nlohmann::json::parse(to_json(report))["generation"], nullptr);
-  report.generation = {3, 3, false,
-                       2, 1, ChangeTimes{"rank 2 (pid 7) has left", 12.3, 0.0031, 0.009, 0.0312}};
+  report.generation = {
+      3, 4, 1, false, 2, 1, ChangeTimes{"rank 2 (pid 7) has left", 12.3, 0.0031, 0.009, 0.0312}};
   EXPECT_THAT(
       describe(report),
-      HasSubstr("\ngeneration 3: 3 ranks; 2 processes lost so far, 1 replaced\nthe last change, "
-                "12.3 s ago: rank 2 (pid 7) has left; 3.1 ms to stop, 9.0 ms to connect, 31.2 ms in all "
-                "to the next step\n"));
+      HasSubstr(
+          "\ngeneration 3: 3 ranks and 1 hot spare; 2 processes lost so far, 1 replaced\nthe last change, "
+          "12.3 s ago: rank 2 (pid 7) has left; 3.1 ms to stop, 9.0 ms to connect, 31.2 ms in all "
+          "to the next step\n"));
   const auto json = nlohmann::json::parse(to_json(report))["generation"];
   EXPECT_EQ(json["number"], 3);
   EXPECT_EQ(json["replaced"], 1);
   EXPECT_EQ(json["last_change"]["seconds_to_stop"], 0.0031);
   EXPECT_EQ(json["last_change"]["seconds_to_next_step"], 0.0312);
   EXPECT_THAT(to_prometheus(report), HasSubstr("\nhora_lost_processes_total 2\n"));
-  report.generation = {5, 1, true, 3, 1};
+  report.generation = {5, 1, 0, true, 3, 1};
   EXPECT_THAT(describe(report), HasSubstr("\ngeneration 5: 1 rank, too few to go on; 3 processes"));
-  report.generation = {0, 0, false, 0, 0};
+  report.generation = {0, 0, 0, false, 0, 0};
   EXPECT_THAT(describe(report), HasSubstr("\nThe ranks have not all joined yet.\n"));
 }
 

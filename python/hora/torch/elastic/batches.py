@@ -64,7 +64,7 @@ class Batches:
         if self._one_piece and self._batch < _job.size():
             raise HoraArgumentError(
                 f"batch={self._batch} has fewer samples than there are ranks ({_job.size()}), and each needs "
-                "one: choose a larger batch, or at most as many ranks (-np, --max-np)"
+                "one: choose a larger batch, or at most as many ranks (-np, --max-np, and --spares N:hot)"
             )
 
     def step_from(self, epoch: int, place: int) -> Piece | None:
@@ -91,13 +91,14 @@ class Batches:
 
     def share_of(self, step: Piece) -> list[Piece]:
         """The samples of the next step that this rank gets; none if there are more ranks than microbatches,
-        or others share it."""
+        if others share it, or if this rank is a hot spare."""
         return self._share_among(self._sharers, step)
 
     def _share_among(self, ranks: list[int] | None, step: Piece) -> list[Piece]:
         if self._one_piece:
             return [shares.share(step, _job.rank(), _job.size())]
-        ranks = list(range(_job.size())) if ranks is None else ranks
+        training = range(_job.size() - _job.runtime().hot_spares)
+        ranks = [rank for rank in training if ranks is None or rank in ranks]
         if _job.rank() not in ranks:
             return []
         return shares.microbatches(step, self._microbatch, ranks.index(_job.rank()), len(ranks))
