@@ -11,7 +11,20 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from bench.plan import figures, gradients, interleave, main, page, recovery, runs, sizes, table, targets  # noqa: E402
+from bench.plan import (  # noqa: E402
+    figures,
+    gradients,
+    interleave,
+    main,
+    page,
+    recovery,
+    runs,
+    sizes,
+    table,
+    targets,
+    trainings,
+)
+from bench.plan.ranks import recovering  # noqa: E402
 
 PUBLISHED = {
     "ResNet-50": (161, 25_557_032),
@@ -99,13 +112,41 @@ def test_a_text_chooses_experiments_of_a_row_by_their_names():
         main.planned(rows, table.Settings(), "LeNet")
 
 
-def test_a_kill_costs_the_time_until_the_next_step_counts_on_all_that_make_it():
+def test_a_kill_costs_the_time_until_a_step_counts_without_the_lost_rank():
     def steps(*milliseconds: int) -> list[recovery.Commit]:
-        return [recovery.Commit(at * 10**6, number + 1, 3) for number, at in enumerate(milliseconds)]
+        return [
+            recovery.Commit(at * 10**6, number + 1, 3 if number < 4 else 2)
+            for number, at in enumerate(milliseconds)
+        ]
 
-    # Step 3 counted before the kill on one rank, so step 4 is the next one. A normal step takes 10 ms.
-    commits = {71: steps(10, 20, 30, 75, 85, 95), 72: steps(10, 20, 31, 80, 90, 100), 73: steps(10, 20)}
-    assert recovery.stand_stills(commits, {30_500_000: 73}) == [80 - 30.5 - 10]
+    # Step 3 counted before the kill on one rank, and step 4 with what the lost rank had sent before. A normal
+    # step takes 10 ms.
+    commits = {71: steps(10, 20, 30, 40, 85, 95), 72: steps(10, 20, 31, 41, 90, 100), 73: steps(10, 20)}
+    assert recovery.stand_stills(commits, {30_500_000: 73}) == [90 - 31 - 2 * 10]
+    again = [recovery.Commit(one.at + 70 * 10**6, one.step + 3, 3) for one in steps(10, 20)]
+    restarted = {71: steps(10, 20, 30), 73: steps(10, 20, 30), 74: again, 75: again}
+    assert recovery.stand_stills(restarted, {30_500_000: 73}) == [80 - 30 - 10]
+
+
+def test_each_kill_has_a_job_of_its_own_where_ranks_are_not_replaced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+):
+    jobs: list[int] = []
+
+    def times(self: recovery.RecoveryJob, kills: int, *_: object) -> list[float]:
+        jobs.append(kills)
+        return [10.0] * kills
+
+    monkeypatch.setattr(recovery.RecoveryJob, "_times", times)
+    monkeypatch.setattr(recovery, "log_of", lambda name: tmp_path / name)
+    assert recovery.RecoveryJob("name", "hora", 3).run() == {"kill": {"name": figures.Sample(10, 10, 10)}}
+    assert recovery.RecoveryJob("name", "reconfigured", 3).run().keys() == {"kill"}
+    assert jobs == [3, 1, 1, 1]
+
+
+def test_each_training_in_which_ranks_are_killed_can_be_started():
+    planned = {job.library for job in table.row("b17").experiments(table.Settings())[0].jobs}
+    assert planned == trainings.TRAININGS.keys() == recovering.TRAININGS.keys()
 
 
 class Weather:

@@ -7,40 +7,24 @@ import os
 import pathlib
 import random
 import signal
-import socket
 import statistics
 import subprocess
 import tempfile
 import time
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
-from suites.shell import HRUN, PYTHON, ROOT
+from suites.shell import ROOT
 
 from . import launchers
 from .figures import Sample, Samples, quantile
 from .jobs import log_of
 from .launchers import JobFailed
+from .trainings import TRAININGS, Training
 
 PROGRAM = pathlib.Path(__file__).resolve().parent / "ranks/recovering.py"
 STEADY = 5  # steps of all ranks, before one is killed
 PATIENCE = 60.0  # seconds until there are as many
 MOST_PAUSE = 1.0  # seconds between that and the kill, at random
-
-HORA = (str(HRUN), "--min-np", "1", "--blacklist-cooldown-range", "0", "0", "-np")
-TORCHRUN = (str(PYTHON), "-m", "torch.distributed.run", "--standalone", "--max-restarts", "10000")
-TORCHRUN += ("--monitor-interval", "0.1", "--no-python", "--nproc-per-node")
-
-# torchft needs a server, and a torchrun for each replica group. $0: torchft_lighthouse; $1: the number of
-# groups; $2: the address of the server; the rest is torchrun with the program.
-TORCHFT = """
-groups=$1; address=$2; shift 2; export TORCHFT_LIGHTHOUSE=http://$address
-unset TORCH_DISABLE_SHARE_RDZV_TCP_STORE  # its ranks use torchrun's store
-"$0" --bind $address --min_replicas 1 --quorum_tick_ms 100 --join_timeout_ms 10000 & started=$!
-for group in $(seq $groups); do REPLICA_GROUP=group_$group "$@" & started="$started $!"; done
-trap 'kill $started; wait; exit' INT
-wait
-"""
-LIGHTHOUSE = launchers.PEERS / "bin/torchft_lighthouse"
 
 # Without the second one, ranks that torchrun has started again find the addresses of their predecessors in the
 # store that they share, and Gloo cannot connect (PyTorch 2.11).
@@ -68,12 +52,24 @@ class RecoveryJob:
     seconds: float = 0.02  # of CPU time for each microbatch
     seed: int = 1
 
+    @property
+    def _training(self) -> Training:
+        return TRAININGS[self.library]
+
     def missing(self) -> str | None:
-        absent = self.library == "torchft" and not LIGHTHOUSE.exists()
-        return "torchft is not in build/bench/peers" if absent else None
+        return self._training.missing()
 
     def run(self) -> Samples:
-        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, log_of(self.name).open("wb") as log:
+        """One job, or one for each kill if ranks that are killed are not replaced."""
+        chance = random.Random(self.seed)
+        jobs = [self.kills] if self._training.replaces else [1] * self.kills
+        with log_of(self.name).open("wb") as log:
+            times = [time for kills in jobs for time in self._times(kills, chance, log)]
+        return {"kill": {self.name: Sample(statistics.median(times), quantile(times, 0.99), max(times))}}
+
+    def _times(self, kills: int, chance: random.Random, log: IO[bytes]) -> list[float]:
+        """How long each kill of a job held the others up, in ms."""
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
             place = pathlib.Path(folder)
             job = subprocess.Popen(
                 self._command(place),
@@ -85,55 +81,47 @@ class RecoveryJob:
                 start_new_session=True,
             )
             try:
-                kills = self._kill_ranks(place, job)
-                times = stand_stills(read_all(place), kills)
+                killed = self._kill_ranks(kills, chance, place, job)
+                return stand_stills(read_all(place), killed)
             finally:
                 end(job)
-        return {"kill": {self.name: Sample(statistics.median(times), quantile(times, 0.99), max(times))}}
 
     def _command(self, folder: pathlib.Path) -> list[str]:
-        python = launchers.PEERS / "bin/python" if self.library == "torchft" else PYTHON
-        program = list(map(str, [python, PROGRAM, self.library, folder, self.mebibytes, self.seconds]))
-        if self.library == "hora":
-            return [*HORA, str(self.ranks), *program]
-        if self.library == "checkpoint":
-            return [*TORCHRUN, str(self.ranks), *program]
-        address = f"127.0.0.1:{free_port()}"
-        return ["sh", "-c", TORCHFT, str(LIGHTHOUSE), str(self.ranks), address, *TORCHRUN, "1", *program]
+        program = [self._training.python, PROGRAM, self.library, folder, self.mebibytes, self.seconds]
+        return self._training.command(self.ranks, folder, list(map(str, program)))
 
-    def _kill_ranks(self, folder: pathlib.Path, job: subprocess.Popen[bytes]) -> dict[int, int]:
+    def _kill_ranks(
+        self, count: int, chance: random.Random, folder: pathlib.Path, job: subprocess.Popen[bytes]
+    ) -> dict[int, int]:
         """The kills: when, and which process. Raises JobFailed if the training does not go on."""
-        chance = random.Random(self.seed)
         kills: dict[int, int] = {}
-        for _ in range(self.kills):
-            self._await_steps(folder, job, max(kills, default=0))
+        for _ in range(count):
+            since = max(kills, default=0)
+            self._await_steps(folder, job, since, self.ranks)
             time.sleep(MOST_PAUSE * chance.random())
-            victim = chance.choice(sorted(self._steady(folder, max(kills, default=0))))
+            victim = chance.choice(sorted(self._steady(folder, since, self.ranks)))
             kills[time.monotonic_ns()] = victim
             os.kill(victim, signal.SIGKILL)
-        self._await_steps(folder, job, max(kills))
+        self._await_steps(folder, job, max(kills), 1)
         return kills
 
-    def _await_steps(self, folder: pathlib.Path, job: subprocess.Popen[bytes], since: int) -> None:
+    def _await_steps(
+        self, folder: pathlib.Path, job: subprocess.Popen[bytes], since: int, least: int
+    ) -> None:
         latest = time.monotonic() + PATIENCE
-        while len(self._steady(folder, since)) < self.ranks:
+        while len(self._steady(folder, since, least)) < least:
             if job.poll() is not None or time.monotonic() > latest:
-                why = f"not {self.ranks} ranks train {PATIENCE:g} s after a kill"
+                why = f"not {least} of {self.ranks} ranks train {PATIENCE:g} s after a start or a kill"
                 raise JobFailed(f"{why}; see {log_of(self.name).relative_to(ROOT)}")
             time.sleep(0.05)
 
-    def _steady(self, folder: pathlib.Path, since: int) -> list[int]:
-        """The processes that have made enough steps with all ranks since then."""
+    def _steady(self, folder: pathlib.Path, since: int, least: int) -> list[int]:
+        """The processes that have made enough steps since then, with so many ranks at least."""
         return [
             process
             for process, commits in read_all(folder).items()
-            if sum(one.at > since and one.ranks == self.ranks for one in commits) >= STEADY
+            if sum(one.at > since and one.ranks >= least for one in commits) >= STEADY
         ]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def read_all(folder: pathlib.Path) -> dict[int, list[Commit]]:
@@ -150,7 +138,8 @@ def read_all(folder: pathlib.Path) -> dict[int, list[Commit]]:
 
 
 def stand_stills(commits: dict[int, list[Commit]], kills: dict[int, int]) -> list[float]:
-    """How long each kill held the others up, in ms. `kills`: when, and which process."""
+    """How long each kill held the others up, in ms: the time from the last step before it to the first one in
+    which the lost rank has no part, less as many normal steps. `kills`: when, and which process."""
     spans = [
         after.at - before.at
         for each in commits.values()
@@ -159,11 +148,16 @@ def stand_stills(commits: dict[int, list[Commit]], kills: dict[int, int]) -> lis
     ]
     times = []
     for kill, victim in kills.items():
-        last = max(one.step for each in commits.values() for one in each if one.at <= kill)
-        left = [one for process, each in commits.items() if process != victim for one in each]
-        following = min(one.step for one in left if one.step > last)
-        ends = [one.at for one in left if one.step == following]
-        times.append((max(ends) - kill - statistics.median(spans)) / 1e6)
+        all_made = [(process, one) for process, each in commits.items() if process != victim for one in each]
+        before = max((one for _, one in all_made if one.at <= kill), key=lambda one: one.step)
+        known = {process for process, one in all_made if one.at <= kill}
+        after = min(
+            one.step
+            for process, one in all_made
+            if one.step > before.step and (process not in known or one.ranks != before.ranks)
+        )
+        start, end = (max(one.at for _, one in all_made if one.step == step) for step in (before.step, after))
+        times.append((end - start - (after - before.step) * statistics.median(spans)) / 1e6)
     return times
 
 
