@@ -86,8 +86,9 @@ NextGeneration choose_next(const EndOfGeneration& end) {
       std::erase_if(stay, [id](const Report& report) { return report.member == id; });
     }
   }
-  // A step is made only if all members have the state. So if members live, and none has it, no step was made
-  // in this generation. If none lives, nobody knows.
+  // Before the first step all members get the whole state. Later some may get it during several steps. So if
+  // members live, and none has the state, no step was made since the beginning of the job, or some were made
+  // before this generation. If no member lives, nobody knows.
   const bool begun = end.record.committed > 0 || (end.made_steps && stay.empty());
   next.state_is_lost = !any_state(stay) && begun;
   if (next.state_is_lost) return next;

@@ -88,11 +88,11 @@ elastic::Report Job::end_generation(const Status& why) {
   return report;
 }
 
-bool Job::commit() {
+bool Job::commit(bool has_state) {
   Steps& steps = lasting_->steps;
   const std::uint64_t step = steps.committed + 1;
   if (lasting_->gpu.opened()) generations_->use_gpu();
-  steps.has_state = true;
+  steps.has_state = has_state;
   steps.voted = step;
   std::int32_t change = generations_->change_is_due() ? 1 : 0;  // of rank 0; then that of all
   Entry vote;
@@ -110,7 +110,7 @@ bool Job::commit() {
     return next_generation() == step;
   }
   steps.committed = step;
-  state_root_ = -1;  // all have voted, so all have the state
+  state_root_ = -1;  // all have the state, or are getting it
   change_is_due_ = change != 0;
   if (session()->membership().rank == 0) generations_->step_counted();
   return true;

@@ -85,7 +85,7 @@ class Job {
   /// As Runtime's.
   void set_takes_in(bool takes_in) { lasting_->steps.takes_in = takes_in; }
   /// As Runtime's.
-  bool commit();
+  bool commit(bool has_state = true);
   /// As Runtime's. Throws Error(invalid_argument) if no other generation follows, or on a thread that runs
   /// the engine; what Generations throws. Then the former session stays, which has ended.
   std::uint64_t next_generation();

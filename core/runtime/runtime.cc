@@ -152,7 +152,7 @@ bool Runtime::has_left() const { return job_->has_left(); }
 bool Runtime::generation_has_ended() const { return job_->generation_has_ended(); }
 bool Runtime::change_is_due() const { return job_->change_is_due(); }
 void Runtime::set_takes_in(bool takes_in) { job_->set_takes_in(takes_in); }
-bool Runtime::commit() { return job_->commit(); }
+bool Runtime::commit(bool has_state) { return job_->commit(has_state); }
 std::uint64_t Runtime::next_generation() { return job_->next_generation(); }
 
 ExpectedDelay Runtime::expect_delay(const std::string& name, std::chrono::milliseconds time) {

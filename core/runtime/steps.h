@@ -14,7 +14,7 @@ namespace hora {
 struct Steps {
   std::atomic<std::uint64_t> voted{0};      ///< the last step for which it has voted: it holds the gradients
   std::atomic<std::uint64_t> committed{0};  ///< the last step that counts, as far as it knows
-  std::atomic<bool> has_state{false};       ///< it has voted, so it has the state of the training
+  std::atomic<bool> has_state{false};       ///< it has the state of the training after these steps
   std::atomic<bool> takes_in{true};         ///< see elastic::Report
 };
 

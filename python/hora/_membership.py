@@ -79,12 +79,13 @@ def next_generation() -> None:
     _begin_generation(joins)
 
 
-def commit(make: Callable[[], None] = lambda: None) -> bool:
+def commit(make: Callable[[], None] = lambda: None, has_state: bool = True) -> bool:
     """Votes for a training step, and waits until all ranks have voted. The step counts on all ranks, or on
     none: returns whether it does, and then has called `make`. If a rank was lost, this rank is in the next
     generation afterwards, as after `next_generation`, whether the step counts or not. If processes wait to
     join, `Runtime.change_is_due` says so afterwards, on all ranks. In a job that is not elastic every step
     counts, and nothing is sent. All ranks call it, when they hold the reduced gradients of the step.
+    `has_state`: whether others may get the state of the training from this rank from then on.
 
     Raises:
         HoraInternalError: this process is not among the ranks that are left, or the job has failed.
@@ -93,7 +94,7 @@ def commit(make: Callable[[], None] = lambda: None) -> bool:
     runtime = _job.runtime()
     former = runtime.generation
     with _ends_if_it_has_left():
-        counts = not runtime.is_elastic or runtime.commit()
+        counts = not runtime.is_elastic or runtime.commit(has_state)
     if counts:
         make()
     if runtime.generation != former:

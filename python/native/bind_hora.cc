@@ -358,7 +358,7 @@ void bind_hora(py::module_& module) {
       .def("leave_on_sigterm", &Runtime::leave_on_sigterm)
       .def_property_readonly("has_left", &Runtime::has_left)
       .def_property_readonly("generation_has_ended", &Runtime::generation_has_ended)
-      .def("commit", &Runtime::commit, py::call_guard<WithoutLock>())
+      .def("commit", &Runtime::commit, py::arg("has_state"), py::call_guard<WithoutLock>())
       .def("next_generation", &Runtime::next_generation, py::call_guard<WithoutLock>())
       .def("copy_for_later", &copy_for_later, py::arg("to"), py::arg("source"), py::arg("size"))
       .def("allocate", &allocate, py::arg("bytes"), py::arg("device") = py::none())

@@ -28,23 +28,38 @@ struct EndTransfer {
 /// Addresses and sizes in bytes.
 using AddressesAndSizes = std::vector<std::pair<std::uintptr_t, std::size_t>>;
 
-std::unique_ptr<StateTransfer, EndTransfer> make_transfer(Runtime& hora, const std::vector<bool>& joins,
-                                                          const AddressesAndSizes& parts,
-                                                          const py::object& /*keeps*/) {
-  const WithoutLock release;
-  std::vector<StateTransfer::Memory> memory;
-  memory.reserve(parts.size());
+StateTransfer::Unit unit_of(const AddressesAndSizes& parts) {
+  StateTransfer::Unit unit;
   for (const auto& [address, size] : parts)
-    memory.emplace_back(reinterpret_cast<std::byte*>(address), size);  // NOLINT(performance-no-int-to-ptr)
-  return {new StateTransfer(hora, joins, memory), EndTransfer()};
+    unit.emplace_back(reinterpret_cast<std::byte*>(address), size);  // NOLINT(performance-no-int-to-ptr)
+  return unit;
+}
+
+std::unique_ptr<StateTransfer, EndTransfer> make_transfer(Runtime& hora, const std::vector<bool>& joins) {
+  return {new StateTransfer(hora, joins), EndTransfer()};
+}
+
+/// `keeps`: what the memory belongs to.
+std::size_t begin_part(StateTransfer& transfer, const std::vector<AddressesAndSizes>& state, bool rest,
+                       const py::object& /*keeps*/) {
+  const WithoutLock release;
+  std::vector<StateTransfer::Unit> units;
+  units.reserve(state.size());
+  for (const auto& unit : state) units.push_back(unit_of(unit));
+  return transfer.begin_part(units, rest);
 }
 
 }  // namespace
 
 void bind_state_transfer(py::module_& module) {
+  py::enum_<StateTransfer::Outcome>(module, "TransferOutcome")
+      .value("MORE_FOLLOWS", StateTransfer::Outcome::more_follows)
+      .value("IS_COMPLETE", StateTransfer::Outcome::is_complete)
+      .value("DIFFERS", StateTransfer::Outcome::differs);
   py::class_<StateTransfer, std::unique_ptr<StateTransfer, EndTransfer>>(module, "StateTransfer")
-      .def(py::init(&make_transfer), py::keep_alive<1, 2>(), py::keep_alive<1, 5>())
-      .def("await_state", &StateTransfer::await_state, py::call_guard<WithoutLock>())
+      .def(py::init(&make_transfer), py::keep_alive<1, 2>())
+      .def("begin_part", &begin_part, py::keep_alive<1, 4>())
+      .def("await_part", &StateTransfer::await_part, py::call_guard<WithoutLock>())
       .def("confirm", &StateTransfer::confirm, py::call_guard<WithoutLock>());
 }
 

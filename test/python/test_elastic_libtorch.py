@@ -55,6 +55,25 @@ def test_a_rank_that_is_replaced_changes_nothing(alone: list[float], tmp_path: p
         check_audit(folder)
 
 
+@pytest.mark.parametrize(
+    "kind", ["-1", "-2"], ids=["gradients alone change it", "a parameter follows another"]
+)
+def test_a_rank_that_gets_a_large_state_takes_part_in_steps_meanwhile(kind: str):
+    alone = results(train(1, waits=(kind,)), 1)
+    deaths = f"2:3:backward:{signal.SIGKILL:d}"
+    finished = train(3, "--min-np", "1", deaths=deaths, waits=(kind, "6"))
+    assert " has joined; the job goes on with 3 of 3 ranks" in finished.stderr
+    assert results(finished, 3) == pytest.approx(alone, rel=1e-9)
+
+
+def test_a_rank_begins_anew_if_another_is_lost_while_it_gets_a_large_state():
+    alone = results(train(1, waits=("-1",)), 1)
+    deaths = f"2:3:backward:{signal.SIGKILL:d},0:7:backward:{signal.SIGKILL:d}"
+    finished = train(3, "--min-np", "1", "--max-replacements", "1", deaths=deaths, waits=("-1", "6"))
+    assert "the job goes on with 2 of 3 ranks (generation 4)" in finished.stderr
+    assert results(finished, 2) == pytest.approx(alone, rel=1e-9)
+
+
 def test_a_hot_spare_takes_the_samples_of_a_rank_that_dies(alone: list[float], tmp_path: pathlib.Path):
     words = ("--min-np", "1", "--spares", "1:hot", "--max-replacements", "0")
     deaths = f"1:7:backward:{signal.SIGKILL:d}"

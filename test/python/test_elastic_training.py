@@ -484,11 +484,11 @@ VOTED_DOWN = """
 import hora._membership as membership, hora.torch.elastic.members as members
 votes = losses = 0
 
-def vote(make=lambda: None, commit=membership.commit):
+def vote(make=lambda: None, has_state=True, commit=membership.commit):
     global votes, losses
     votes += 1
     losses += votes in (8, 13)
-    return votes not in (8, 13) and commit(make)
+    return votes not in (8, 13) and commit(make, has_state)
 
 membership.commit = vote
 members.who = lambda: losses

@@ -23,19 +23,6 @@ std::string described(const NamedTensors::Item& item) {
   return text_of("{}[{}]", name(dtype_of(item.value(), item.key())), joined(item.value().sizes(), ","));
 }
 
-constexpr std::size_t kLargeBytes = 64 * 1024;
-
-/// Whether it is worth to send it apart.
-bool is_large(const torch::Tensor& tensor) {
-  return tensor.device().is_cpu() && tensor.is_contiguous() && tensor.nbytes() >= kLargeBytes;
-}
-
-/// Where a large tensor is that is not sent apart; empty for others.
-const char* place_of(const torch::Tensor& tensor) {
-  if (is_large(tensor) || tensor.nbytes() < kLargeBytes) return "";
-  return tensor.device().is_cpu() ? ", not contiguous" : " on a GPU";
-}
-
 /// The name of a tensor in a checkpoint, where names have no dots.
 std::string key_of(std::size_t number) { return text_of("tensor{}", number); }
 
@@ -161,35 +148,14 @@ std::vector<Item> Maker::description() {
   return items;
 }
 
-std::vector<torch::Tensor> Maker::large_parameters(int root) const {
-  std::map<const void*, int> sharers;  // of a storage
-  for (const auto& item : tensors()) ++sharers[item.value().storage().data()];
-  const NamedTensors parameters = parameters_of(model_);
-  torch::Tensor are_large = torch::zeros({static_cast<std::int64_t>(parameters.size())}, torch::kBool);
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const torch::Tensor& own = parameters[i].value();
-    are_large[static_cast<std::int64_t>(i)] = is_large(own) && sharers[own.storage().data()] == 1;
-  }
-  broadcast_(hora_, are_large, root, {.name = "elastic.training.large"});
-  std::vector<torch::Tensor> large;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (are_large[static_cast<std::int64_t>(i)].item<bool>()) large.push_back(parameters[i].value());
-  }
-  return large;
-}
-
 /// The scheduler makes the steps that it has not made, before the learning rates come.
-void Maker::give(int root, const std::vector<torch::Tensor>& without) {
-  NamedTensors given;
-  for (const auto& item : tensors()) {
-    const auto is_same = [&](const torch::Tensor& other) { return other.is_same(item.value()); };
-    if (std::none_of(without.begin(), without.end(), is_same)) given.insert(item.key(), item.value());
-  }
-  broadcast_parameters(hora_, given, root);
+std::vector<Unit> Maker::give(int root, bool needs, bool apart) {
+  Handover handover(hora_, parameters_of(model_), buffers_of(model_), optimizer(), root);
+  handover.give_model(apart);
   torch::Tensor scheduled = torch::tensor(scheduled_);
   broadcast_(hora_, scheduled, root, {.name = "elastic.training.scheduled"});
   schedule(scheduled.item<std::int64_t>());
-  broadcast_optimizer_state(hora_, optimizer(), root);
+  return handover.give_optimizer(needs, apart);
 }
 
 void Maker::save(torch::serialize::OutputArchive& archive) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "frameworks/torch/elastic/buffers.h"
+#include "frameworks/torch/elastic/handover.h"
 #include "frameworks/torch/elastic/step.h"
 
 #include <hora/alike.h>
@@ -42,10 +43,8 @@ class Maker {
   [[nodiscard]] torch::optim::Optimizer& optimizer() { return optimizer_.optimizer(); }
   /// Names with texts that are the same on two processes only if one can take the state of the other.
   [[nodiscard]] std::vector<Item> description();
-  /// Gives the state of rank `root` to all ranks, but for these tensors. All of them call it.
-  void give(int root, const std::vector<torch::Tensor>& without);
-  /// Large parameters on the host that share no memory, as rank `root` finds. All ranks call it.
-  [[nodiscard]] std::vector<torch::Tensor> large_parameters(int root) const;
+  /// Gives the state of rank `root` to the ranks that need it. All ranks call it. `apart`: see Handover.
+  std::vector<Unit> give(int root, bool needs, bool apart);
   void save(torch::serialize::OutputArchive& archive);
   /// Throws Error(invalid_argument) if it is the state of another model.
   void load(torch::serialize::InputArchive& archive);

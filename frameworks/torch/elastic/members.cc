@@ -10,6 +10,8 @@
 namespace hora::elastic {
 namespace {
 
+using Outcome = state::StateTransfer::Outcome;
+
 constexpr const char* kRefusal = "this process cannot join the job, which trains something else";
 
 }  // namespace
@@ -30,7 +32,7 @@ Members::Members(Runtime& hora, State state)
 Who Members::who() const { return {hora_.generation(), hora_.rank(), hora_.size()}; }
 
 void Members::give_to_all() {
-  retry([this] { state_.give(0, {}); });
+  retry([this] { state_.give(0, hora_.rank() != 0, false); });
 }
 
 void Members::join() {
@@ -57,10 +59,19 @@ void Members::begin_step() {
         "make a Training when the one before it has ended");
   }
   hora_.set_takes_in(true);
-  if (hora_.change_is_due()) change([this] { next_generation(); });
+  if (hora_.change_is_due()) return change([this] { next_generation(); });
+  try {
+    go_on_giving(false);
+  } catch (const Error& error) {
+    if (!is_of_a_change(hora_, error)) throw;
+    change([this] { next_generation(); });
+  }
 }
 
-void Members::end_steps() { hora_.set_takes_in(false); }
+void Members::end_steps() {
+  hora_.set_takes_in(false);
+  while (transfer_) retry([] {});
+}
 
 bool Members::end_step(bool is_void, const std::function<void()>& make,
                        const std::function<void()>& take_back) {
@@ -72,7 +83,7 @@ bool Members::end_step(bool is_void, const std::function<void()>& make,
     counts = !is_void && commit();
     if (counts) {
       make();
-      all_have_state();
+      step_counts();
     } else {
       take_back();  // before others get the state
     }
@@ -83,6 +94,8 @@ bool Members::end_step(bool is_void, const std::function<void()>& make,
 void Members::retry(const std::function<void()>& function) {
   for (bool counts = false; !counts;) {
     try {
+      if (transfer_ && !transfer_->has_last_part()) confirm();
+      go_on_giving(true);
       await_state();
       function();
       state_.await();
@@ -94,7 +107,7 @@ void Members::retry(const std::function<void()>& function) {
     }
     change([&] {
       counts = commit();
-      if (counts && !joins_.empty()) all_have_state();  // alone, this process still needs it
+      if (counts) step_counts();
     });
   }
 }
@@ -109,6 +122,7 @@ void Members::follow() {
     who_ = who();
     joins_.clear();
     transfer_.reset();
+    outcome_.reset();
     state_.begin_generation();
     if (hora_.state_root() >= 0) share_state();
   }
@@ -120,7 +134,7 @@ void Members::next_generation() {
 
 bool Members::commit() {
   bool counts = true;
-  if (hora_.is_elastic()) end_if_it_has_left([&] { counts = hora_.commit(); });
+  if (hora_.is_elastic()) end_if_it_has_left([&] { counts = hora_.commit(!needs_state_); });
   return counts;
 }
 
@@ -145,41 +159,53 @@ std::optional<Members::Share> Members::share() const {
 }
 
 void Members::await_state() {
-  if (transfer_) transfer_->await_state();
+  if (transfer_ && transfer_->has_last_part()) transfer_->await_part();
 }
 
 void Members::confirm() {
-  if (!transfer_) return;
-  transfer_->confirm();
-  needs_state_ = false;  // also if the step does not count
+  if (!transfer_ || outcome_) return;
+  outcome_ = transfer_->confirm();
+  if (outcome_ == Outcome::is_complete) needs_state_ = false;  // also if the step does not count
 }
 
 /// Begins to give the state to the ranks that have just joined. They have it when all ranks have voted for
-/// the next step.
+/// the next step, or a later one if it is large.
 void Members::share_state() {
   try {
-    const int root = hora_.state_root();
-    require_like(hora_, "elastic.training.joins", kRefusal, state_.description(), root, needs_state_);
+    root_ = hora_.state_root();
+    require_like(hora_, "elastic.training.joins", kRefusal, state_.description(), root_, needs_state_);
     const torch::Tensor all =
         allgather(hora_, torch::tensor({needs_state_}), {.name = "elastic.training.needs"});
-    const std::vector<torch::Tensor> later = state_.later(root);
-    state_.give(root, later);
-    std::vector<state::StateTransfer::Memory> memory;
-    for (const auto& tensor : later)
-      memory.emplace_back(static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes());
     for (int rank = 0; rank < hora_.size(); ++rank) joins_.push_back(all[rank].item<bool>());
-    transfer_ = std::make_unique<state::StateTransfer>(hora_, joins_, memory);
+    begin_handover(true);
   } catch (const Error& error) {
     if (!is_of_a_change(hora_, error)) throw;
     next_generation();
   }
 }
 
+void Members::begin_handover(bool in_parts) {
+  units_ = state_.give(root_, needs_state_, true);
+  transfer_ = std::make_unique<state::StateTransfer>(hora_, joins_);
+  transfer_->begin_part(memory_of(units_), !in_parts);
+  outcome_.reset();
+}
+
+void Members::go_on_giving(bool rest) {
+  if (!outcome_ || outcome_ == Outcome::is_complete) return;
+  if (outcome_ == Outcome::differs) return begin_handover(false);
+  transfer_->begin_part(memory_of(units_), rest);
+  outcome_.reset();
+  if (transfer_->has_last_part()) state_.give(root_, needs_state_, true);  // the rest once more
+}
+
 /// A step counts, for which all ranks have voted.
-void Members::all_have_state() {
+void Members::step_counts() {
+  if (!transfer_ || outcome_ != Outcome::is_complete) return;
   needs_state_ = false;
   joins_.clear();
   transfer_.reset();
+  outcome_.reset();
 }
 
 }  // namespace hora::elastic

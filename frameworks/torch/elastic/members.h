@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "frameworks/state/state_transfer.h"
+#include "frameworks/torch/elastic/handover.h"
 #include "frameworks/torch/elastic/step.h"
 
 #include <hora/alike.h>
@@ -18,7 +18,7 @@ namespace hora::elastic {
 [[nodiscard]] bool is_of_a_change(const Runtime& hora, const Error& error);
 
 /// The ranks of a training. When they change, those that have joined get the state from those that have it:
-/// large parameters while all compute the next step.
+/// what is large while all compute the next steps (see StateTransfer).
 ///
 /// A process that hrun has started while the job runs is alone at first, as rank 0 of 1. It prepares itself,
 /// and then joins the others at the same place of the program: before a step. Refers to the Runtime.
@@ -28,10 +28,8 @@ class Members {
   struct State {
     /// Names with texts that are the same on two processes only if one can take the state of the other.
     std::function<std::vector<Item>()> description;
-    /// Gives the state of rank `root` to all ranks, but for what `later` has. All of them call it.
-    std::function<void(int root, const std::vector<torch::Tensor>& later)> give;
-    /// The tensors that may be given while the ranks compute, as rank `root` finds. All of them call it.
-    std::function<std::vector<torch::Tensor>(int root)> later;
+    /// Gives the state of rank `root` to the ranks that need it. All ranks call it. `apart`: see Handover.
+    std::function<std::vector<Unit>(int root, bool needs, bool apart)> give;
     /// Waits until what was given is there. Throws Error.
     std::function<void()> await;
     /// The job goes on with other ranks.
@@ -42,11 +40,13 @@ class Members {
   [[nodiscard]] Who who() const;
   /// Gives the state of rank 0 to all. All ranks call it.
   void give_to_all();
-  /// Joins the others, if this process is alone. Returns when it has the state.
+  /// Joins the others, if this process is alone. Returns as `await_state`.
   void join();
-  /// Before a step: takes in those that wait to join, and lets those go that are to leave.
+  /// Before a step: takes in those that wait to join, lets those go that are to leave, and gives a part of
+  /// the state to those that have joined.
   void begin_step();
-  /// No step follows here: processes that join wait until one does.
+  /// No step follows here: processes that join wait until one does, and those that have joined get the rest
+  /// of the state.
   void end_steps();
   /// The number of this rank among those that share the next step, and how many these are; nothing: it does
   /// not share it, as it has no state before, or is a hot spare.
@@ -55,7 +55,8 @@ class Members {
     int ranks;
   };
   [[nodiscard]] std::optional<Share> share() const;
-  /// Returns when this process has the state, if others give it. Throws Error.
+  /// Returns when this process has the state, if others give it, unless parts of it come in the next steps.
+  /// Throws Error.
   void await_state();
   /// Before the ranks vote for a step: see StateTransfer::confirm. Throws Error.
   void confirm();
@@ -74,15 +75,21 @@ class Members {
   bool commit();
   void end_if_it_has_left(const std::function<void()>& function);
   void share_state();
-  void all_have_state();
+  void begin_handover(bool in_parts);
+  /// Gives the next part of the state, or the rest, if there is one.
+  void go_on_giving(bool rest);
+  void step_counts();
   [[nodiscard]] bool is_alone() const { return hora_.is_elastic() && hora_.generation() == 0; }
 
   Runtime& hora_;
   State state_;
   bool needs_state_;         // whether the others, which train, give the state to this process
-  std::vector<bool> joins_;  // by rank: whether it gets the state with the next step; empty: no rank does
-  std::unique_ptr<state::StateTransfer> transfer_;  // of what is given later
-  Who who_;                                         // as of the last change that this training knows
+  std::vector<bool> joins_;  // by rank: whether it gets the state; empty: no rank does
+  int root_ = 0;             // the first rank that has it
+  std::vector<Unit> units_;  // what is given while the ranks compute
+  std::unique_ptr<state::StateTransfer> transfer_;        // of these; null: no rank gets the state
+  std::optional<state::StateTransfer::Outcome> outcome_;  // of the last part; nothing: it is under way
+  Who who_;                                               // as of the last change that this training knows
 };
 
 }  // namespace hora::elastic

@@ -78,8 +78,7 @@ struct TrainingLoop::Parts {
         audit(options.audit.empty() ? nullptr : std::make_unique<Audit>(options.audit)),
         maker(hora, checked(model), checked(std::move(optimizer)), options),
         members(hora, {.description = [this] { return description(); },
-                       .give = [this](int root, const auto& later) { give(root, later); },
-                       .later = [this](int root) { return maker.large_parameters(root); },
+                       .give = [this](int root, bool needs, bool apart) { return give(root, needs, apart); },
                        .await = [this] { maker.await_gpu(); },
                        .begin_generation = [this] { maker.begin_generation(); }}) {}
 
@@ -131,11 +130,11 @@ struct TrainingLoop::Parts {
     return items;
   }
 
-  void give(int root, const std::vector<torch::Tensor>& without) {
-    maker.give(root, without);
+  std::vector<Unit> give(int root, bool needs, bool apart) {
     torch::Tensor numbers = as_tensor();
     broadcast_(hora, numbers, root, {.name = "elastic.training.progress"});
     take(numbers);
+    return maker.give(root, needs, apart);
   }
 
   [[nodiscard]] torch::Tensor as_tensor() const {
@@ -246,6 +245,7 @@ bool TrainingLoop::begin_epoch(std::int64_t epochs) {
   if (parts_->in_epoch) parts_->end_epoch();
   parts_->members.join();
   parts_->in_epoch = parts_->progress.epoch < epochs;
+  if (!parts_->in_epoch) parts_->members.end_steps();
   return parts_->in_epoch;
 }
 

@@ -5,8 +5,9 @@
 //
 // DEATHS: "RANK:STEPS:PLACE:SIGNAL,...": the rank that was started under this number sends itself the signal
 // when so many steps count, at this place of the program. AUDIT: the folder of the audit, or "". WAIT: after
-// so many steps the ranks wait until they are three, or change. With WAIT 0 the model of a
-// process that joins late is another one.
+// so many steps the ranks wait until they are three, or change. With WAIT 0 the model of a process that joins
+// late is another one. With WAIT -1 the model is so large that such a process gets it during several steps.
+// WAIT -2: and one of its parameters follows another one.
 #include <hora/torch/elastic.h>
 
 #include <csignal>
@@ -37,22 +38,26 @@ struct BuffersImpl : torch::nn::Cloneable<BuffersImpl> {
 TORCH_MODULE(Buffers);
 
 struct NetImpl : torch::nn::Module {
-  explicit NetImpl(int hidden)
+  NetImpl(int hidden, bool large)
       : first(register_module("first", torch::nn::Linear(4, hidden))),
         norm(register_module("norm", torch::nn::BatchNorm1d(hidden))),
         wide(register_module("wide", torch::nn::Linear(hidden, 1100))),  // given while the ranks compute
         last(register_module("last", torch::nn::Linear(1100, 1))) {
+    for (int i = 0; i < (large ? 3 : 0); ++i) more->push_back(torch::nn::Linear(1100, 1100));
     to(torch::kFloat64);
     buffers = register_module("buffers", Buffers());  // has complex ones, which would become real
   }
   torch::Tensor forward(torch::Tensor x) {
     x = drop->forward(norm->forward(first->forward(x)));
-    return last->forward(torch::tanh(wide->forward(buffers->forward(torch::relu(x)))));
+    x = torch::tanh(wide->forward(buffers->forward(torch::relu(x))));
+    return last->forward(more->is_empty() ? x : more->forward(x));
   }
+  torch::Tensor average = register_parameter("average", torch::zeros({100, 100}), false);
   torch::nn::Linear first;
   torch::nn::BatchNorm1d norm;
   torch::nn::Dropout drop = register_module("drop", torch::nn::Dropout(0.3));
   torch::nn::Linear wide;
+  torch::nn::Sequential more = register_module("more", torch::nn::Sequential());
   torch::nn::Linear last;
   Buffers buffers{nullptr};
 };
@@ -101,7 +106,7 @@ class Death {
 void train(hora::Runtime& hora, const Death& death, const std::string& audit, const std::set<int>& waits) {
   torch::manual_seed(7 + std::atoi(std::getenv("HORA_RANK")));  // the model of rank 0 counts
   const bool joins_late = hora.is_elastic() && hora.generation() == 0;
-  Net model(joins_late && waits.contains(0) ? 9 : 8);
+  Net model(joins_late && waits.contains(0) ? 9 : 8, !waits.empty() && *waits.begin() < 0);
   hora::elastic::Training training(
       hora, *model, torch::optim::Adam(model->parameters(), 0.05),
       Data().map(torch::data::transforms::Stack<>()),
@@ -118,7 +123,13 @@ void train(hora::Runtime& hora, const Death& death, const std::string& audit, co
       death.at("forward", steps());
       training.backward(loss);
       death.at("backward", steps());
-      if (training.step() && waits.contains(static_cast<int>(steps()))) {
+      const bool counts = training.step();
+      if (counts && waits.contains(-2)) {
+        const torch::NoGradGuard no_grad;
+        model->average.lerp_(
+            (*model->more)[2]->as<torch::nn::Linear>()->weight.slice(0, 0, 100).slice(1, 0, 100), 0.5);
+      }
+      if (counts && waits.contains(static_cast<int>(steps()))) {
         while (hora.size() < 3 && !hora.change_is_due()) training.retry([] {});
       }
       death.at("step", steps());

@@ -239,7 +239,12 @@ void ElasticJob::act(Process& process, const Member::Actions& actions) {
         reach(process, Moment::started);
         if (!process.alive) return;
         if (process.committed >= static_cast<std::uint64_t>(plan_.steps)) return end_process(process, true);
-        if (!process.has_state) copy_state(process);
+        if (!process.has_state) {
+          const GenerationRecord& record = record_of(process);
+          process.committed = process.voted = record.committed;
+          process.parts = parts_of(process.info, record);
+          if (process.parts == 0) copy_state(process);
+        }
         begin_step(process);
         break;
       case Kind::end: end_process(process, false); break;
@@ -257,7 +262,7 @@ void ElasticJob::stop_engine(Process& process) {
     Report report;
     report.voted = stopped.voted;
     report.committed = stopped.committed;
-    report.has_state = stopped.has_state;
+    report.has_state = stopped.has_state || (has(Bug::part_counts_as_state) && stopped.parts > 0);
     report.leaving = stopped.leaves;
     const bool takes_in = random_() % 16 != 0;
     if (!takes_in) closed_.emplace(stopped.generation, stopped.info.id);
@@ -313,13 +318,19 @@ void ElasticJob::connect(Process& process) {
   });
 }
 
-/// The samples of a step that a member sums: of those that had the state when the generation began, each
-/// has a part of the first step, and of all members of the later ones.
+/// How many steps count before the last part of the state comes: a large state comes in several.
+int ElasticJob::parts_of(const MemberInfo& member, const GenerationRecord& record) {
+  if (member.has_state || record.committed == 0) return 0;
+  return static_cast<int>(member.id % 3);
+}
+
+/// The samples of a step that a member sums: those that have the state share them.
 std::vector<int> ElasticJob::share(const Process& process, std::uint64_t step) const {
   const GenerationRecord& record = record_of(process);
   std::vector<MemberId> workers;
   for (const auto& member : record.members) {
-    if (member.has_state || step > record.committed + 1) workers.push_back(member.id);
+    const auto parts = static_cast<std::uint64_t>(parts_of(member, record));
+    if (member.has_state || step > record.committed + 1 + parts) workers.push_back(member.id);
   }
   const auto place = std::find(workers.begin(), workers.end(), process.info.id) - workers.begin();
   const auto count = static_cast<int>(workers.size());
@@ -333,8 +344,8 @@ std::vector<int> ElasticJob::share(const Process& process, std::uint64_t step) c
 
 void ElasticJob::begin_step(Process& process) {
   if (!process.engine || record_of(process).paused) return;
-  const std::uint64_t step = (process.has_state ? process.committed : record_of(process).committed) + 1;
-  const Time computing = process.has_state ? up_to(milliseconds(30)) : Time(0);
+  const std::uint64_t step = process.committed + 1;
+  const Time computing = process.has_state || process.parts > 0 ? up_to(milliseconds(30)) : Time(0);
   on(process.info.id, computing, [this, step, generation = process.generation](Process& later) {
     if (later.engine && later.generation == generation && later.contributed < step) contribute(later, step);
   });
@@ -361,7 +372,7 @@ void ElasticJob::contribute(Process& process, std::uint64_t step) {
 }
 
 void ElasticJob::vote_if_ready(Process& process) {
-  const bool ready = process.has_state || has(Bug::joiner_votes_at_once);
+  const bool ready = process.has_state || process.parts > 0 || has(Bug::joiner_votes_at_once);
   const std::uint64_t step = process.reduced;
   if (!ready || !process.engine || process.voted >= step || step == 0) return;
   process.voted = step;
@@ -404,8 +415,12 @@ void ElasticJob::hear_vote(Process& process, std::uint64_t generation, std::uint
 
 void ElasticJob::decide(Process& process, std::uint64_t generation, std::uint64_t step, bool changes) {
   if (!process.engine || process.generation != generation || process.committed >= step) return;
-  if (!process.has_state) return;  // only with a bug
-  make_step(process, step);
+  if (!process.has_state && process.parts == 0) return;  // only with a bug
+  if (process.has_state) {
+    make_step(process, step);
+  } else {
+    follow_step(process, step);
+  }
   reach(process, Moment::decided);
   if (!process.alive) return;
   if (process.committed >= static_cast<std::uint64_t>(plan_.steps)) return end_process(process, true);
@@ -440,6 +455,13 @@ void ElasticJob::make_step(Process& process, std::uint64_t step) {
   note(fmt::format("process {} has made step {}", id, step));
 }
 
+/// A step counts while the process gets the state in parts.
+void ElasticJob::follow_step(Process& process, std::uint64_t step) {
+  process.committed = step;
+  note(fmt::format("process {} follows step {}", process.info.id, step));
+  if (--process.parts == 0) copy_state(process);
+}
+
 void ElasticJob::copy_state(Process& process) {
   reach(process, Moment::copying);
   if (!process.alive) return;
@@ -458,9 +480,10 @@ void ElasticJob::take_state(Process& process) {
     if (!source.has_state)
       return fail(
           fmt::format("process {} takes the state from {}, which has none", process.info.id, member.id));
-    if (source.committed != record.committed) {
-      return fail(fmt::format("process {} takes the state after step {} in a generation that begins after {}",
-                              process.info.id, source.committed, record.committed));
+    if (source.committed + 1 == process.committed) continue;  // it has not heard yet that the step counts
+    if (source.committed != process.committed) {
+      return fail(fmt::format("process {} takes the state after step {}, and needs the one after {}",
+                              process.info.id, source.committed, process.committed));
     }
     process.has_state = true;
     process.committed = process.voted = source.committed;

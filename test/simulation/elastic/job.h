@@ -32,7 +32,7 @@ namespace hora::elastic {
 ///  7. The job ends, or pauses with too few members, within a minute after the last fault.
 ///  8. Steps are made again at most once for each fault; planned changes repeat none.
 ///  9. A generation has no more than max members, and pauses if and only if it has fewer than min.
-/// 10. A process without the state votes for nothing, and gives it to nobody.
+/// 10. A process without the state gives it to nobody, and votes only while it gets the state in parts.
 /// 11. No member is killed that neither stood still nor was cut off.
 /// 12. A member of a generation that has ended makes no further step of it.
 class ElasticJob {
@@ -57,6 +57,7 @@ class ElasticJob {
     std::vector<std::function<void()>> waiting;  // events, while it is frozen
     bool leaves = false;
     bool has_state = false;
+    int parts = 0;  // of the state, which come in steps that count before the last part does
     std::uint64_t committed = 0;
     std::uint64_t voted = 0;
     std::uint64_t state = 0;    // a hash of all steps
@@ -93,6 +94,7 @@ class ElasticJob {
   void hear_vote(Process& process, std::uint64_t generation, std::uint64_t step, MemberId from, bool changes);
   void decide(Process& process, std::uint64_t generation, std::uint64_t step, bool changes);
   void make_step(Process& process, std::uint64_t step);
+  void follow_step(Process& process, std::uint64_t step);
   void copy_state(Process& process);
   void take_state(Process& process);
   void end_process(Process& process, bool well);
@@ -110,6 +112,7 @@ class ElasticJob {
   [[nodiscard]] bool connected(int host, int other) const;
   [[nodiscard]] bool reachable(int host) const { return !lost_hosts_.contains(host); }
   [[nodiscard]] const GenerationRecord& record_of(const Process& process) const;
+  [[nodiscard]] static int parts_of(const MemberInfo& member, const GenerationRecord& record);
   [[nodiscard]] std::vector<int> share(const Process& process, std::uint64_t step) const;
   [[nodiscard]] Time up_to(std::chrono::microseconds most);
   [[nodiscard]] bool has(Bug bug) const { return plan_.bug == bug; }

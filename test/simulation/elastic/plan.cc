@@ -25,7 +25,8 @@ const char* name(Bug bug) {
                                                 "resolution is ignored",
                                                 "hrun never looks",
                                                 "identity is used again",
-                                                "joins at any time"};
+                                                "joins at any time",
+                                                "part counts as state"};
   return kNames[static_cast<int>(bug)];
 }
 

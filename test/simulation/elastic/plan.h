@@ -53,8 +53,9 @@ enum class Bug {
   hrun_never_looks,           ///< silence and deadlines are not noticed
   identity_is_used_again,     ///< a process that replaces another one takes its identity
   joins_at_any_time,          ///< a report says that processes may join, although they cannot
+  part_counts_as_state,       ///< a process that still gets the state reports that it has it
 };
-inline constexpr int kBugs = 18;
+inline constexpr int kBugs = 19;
 [[nodiscard]] const char* name(Bug bug);
 
 /// An elastic job with all its faults, made of a seed. A value.

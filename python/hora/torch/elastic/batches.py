@@ -32,7 +32,8 @@ class Batches:
         self._seed = seed
         self._one_piece = one_piece
         self._drops_last = isinstance(data, DataLoader) and data.drop_last
-        self._sharers: list[int] | None = None  # the ranks that share the next step; None: all
+        self._sharers: list[int] | None = None  # the ranks that share the next steps; None: all
+        self._only_next = True  # whether all ranks share the step after the next one
 
     def require_alike(self, more: list[tuple[str, str]]) -> None:
         """Raises HoraInternalError on all ranks, with what differs, if the ranks do not take the same samples
@@ -85,9 +86,11 @@ class Batches:
         step = self.step_from(epoch, place)
         return step is not None and (not self._one_piece or step.size >= self._batch)
 
-    def share_next_step_among(self, ranks: list[int] | None) -> None:
-        """These ranks share the samples of the next step, until this is called again. None: all do."""
+    def share_steps_among(self, ranks: list[int] | None, only_next: bool = True) -> None:
+        """These ranks share the samples of the next steps, until this is called again. None: all do.
+        `only_next`: it will be called after the next step."""
         self._sharers = ranks
+        self._only_next = only_next
 
     def share_of(self, step: Piece) -> list[Piece]:
         """The samples of the next step that this rank gets; none if there are more ranks than microbatches,
@@ -113,10 +116,10 @@ class Batches:
         self._samples.expect(self._from(epoch, place, self._sharers))
 
     def _from(self, epoch: int, place: int, sharers: list[int] | None) -> Iterator[Piece]:
-        """The pieces of the program. `sharers`: those of the next step."""
+        """The pieces of the program. `sharers`: those of the next steps."""
         while (step := self.step_from(epoch, place)) is not None:
             yield from self.given_for(self._share_among(sharers, step), step)
-            place, sharers = step.last, None
+            place, sharers = step.last, None if self._only_next else sharers
 
     def load(self, piece: Piece) -> Any:
         """The samples of a piece as a batch. torch's random numbers then depend on the piece alone, for a

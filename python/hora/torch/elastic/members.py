@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from hora import _job, _membership
+from hora import _job, _membership, _native
 from hora._errors import HoraBackwardError, HoraRanksChangedError, HoraUsageError
 from hora._objects import broadcast_object
 from hora.torch._ops.devices import await_sound
@@ -20,6 +20,8 @@ from hora.torch.elastic.trained import Trained
 _Result = TypeVar("_Result")
 
 _REFUSAL = "this process cannot join the job, which trains something else"
+
+_Outcome = _native.TransferOutcome
 
 #: The errors of something that the ranks do again, after a change.
 TOLD = (HoraRanksChangedError, HoraBackwardError)
@@ -57,7 +59,8 @@ class Members:
         self.retry(lambda: self._hand_over(needs=_job.rank() != 0, overlaps=False))
 
     def await_state(self) -> None:
-        """Returns when this process has the state, if others give it. Raises HoraError."""
+        """Returns when this process has the state, if others give it, unless parts of it come in the next
+        steps. Raises HoraError."""
         if self._handover is not None:
             self._handover.await_state()
 
@@ -65,10 +68,11 @@ class Members:
         """Before the ranks vote for a step: see `Handover.confirm`. Raises HoraError."""
         if self._handover is not None:
             self._handover.confirm()
-            self._needs_state = False  # also if the step does not count
+            if self._handover.outcome == _Outcome.IS_COMPLETE:
+                self._needs_state = False  # also if the step does not count
 
     def join(self) -> None:
-        """Joins the others, if this process is alone. Returns when it has the state."""
+        """Joins the others, if this process is alone. Returns as `await_state`."""
         if not _job.is_alone():
             return None
         _job.runtime().set_takes_in(True)
@@ -91,10 +95,29 @@ class Members:
         runtime.set_takes_in(True)
         if runtime.change_is_due:
             self.change(_membership.next_generation)
+        elif self._handover is not None:
+            try:
+                self._go_on_giving(self._handover, rest=False)
+            except TOLD:
+                self.change(_membership.next_generation)
+
+    def _go_on_giving(self, handover: Handover, rest: bool) -> None:
+        """Gives the next part of the state, or the rest, if there is one: in the step that begins."""
+        if handover.outcome == _Outcome.DIFFERS:
+            self._begin_handover(in_parts=False)
+        elif handover.outcome == _Outcome.MORE_FOLLOWS:
+            handover.give_more(rest)
+            self._share_among_sources(handover)
+        else:
+            return
+        self._batches.read_ahead(self._progress.epoch, self._progress.place)
 
     def end_steps(self) -> None:
-        """No step follows here: processes that join wait until one does."""
+        """No step follows here: processes that join wait until one does, and those that have joined get the
+        rest of the state."""
         _job.runtime().set_takes_in(False)
+        while self._handover is not None:
+            self.retry(lambda: None)
 
     def end_step(self, make: Callable[[], None], take_back: Callable[[], None], is_void: bool) -> bool:
         """Votes for a step, unless it is void. Makes it if it counts, and else takes it back. Returns whether
@@ -104,9 +127,9 @@ class Members:
         def end() -> bool:
             if is_void:
                 _membership.next_generation()
-            counts = not is_void and _membership.commit(make)
+            counts = not is_void and _membership.commit(make, not self._needs_state)
             if counts:
-                self._all_have_state()
+                self._step_counts()
             else:
                 take_back()  # before others get the state
             return counts
@@ -125,7 +148,7 @@ class Members:
         while who() != self._who:
             self._who = who()
             self._handover = None
-            self._batches.share_next_step_among(None)
+            self._batches.share_steps_among(None)
             self._maker.begin_generation()
             if _job.runtime().state_root < 0 or self._share_state():
                 self._batches.read_ahead(self._progress.epoch, self._progress.place)
@@ -134,6 +157,9 @@ class Members:
         """Calls a function until a call has ended on all ranks without a change. Returns the result."""
         while True:
             try:
+                if self._handover is not None:
+                    self._handover.confirm_unless_last()
+                    self._go_on_giving(self._handover, rest=True)
                 self.await_state()
                 result = function(*args, **kwargs)
                 await_sound(self._trained.model.parameters())
@@ -147,37 +173,45 @@ class Members:
                     return result
 
     def _commit(self) -> bool:
-        counts = _membership.commit()
+        counts = _membership.commit(has_state=not self._needs_state)
         if counts and self._handover is not None:
-            self._all_have_state()
+            self._step_counts()
             self._batches.read_ahead(self._progress.epoch, self._progress.place)
         return counts
 
     def _share_state(self) -> bool:
         """Begins to give the state to the ranks that have just joined. They have it when all ranks have voted
-        for the next step. Returns whether it has begun, or this process is left out of the next
-        generation."""
+        for the next step, or a later one if it is large. Returns whether it has begun, or this process is
+        left out of the next generation."""
         own = self._batches.description() + self._trained.description()
         try:
             root = _job.state_root()
             _job.runtime().require_like("elastic.training.joins", _REFUSAL, own, root, self._needs_state)
             layout = broadcast_object(self._trained.layout(), root, "elastic.training.layout")
             self._trained.adopt(layout)  # also here a first step may have made buffers that do not count
-            overlaps = self._maker.can_wait_for_state
-            self._handover = self._hand_over(self._needs_state, overlaps)
-            self._batches.share_next_step_among(self._handover.sources)
-            return overlaps or self._commit()
+            self._begin_handover(in_parts=True)
+            return self._maker.can_wait_for_state or self._commit()
         except TOLD:
             _membership.next_generation()
             return False
 
-    def _hand_over(self, needs: bool, overlaps: bool) -> Handover:
-        handover = Handover(self._trained, self._progress, needs, overlaps)
+    def _begin_handover(self, in_parts: bool) -> None:
+        overlaps = self._maker.can_wait_for_state
+        self._handover = self._hand_over(self._needs_state, overlaps, in_parts)
+        self._share_among_sources(self._handover)
+
+    def _hand_over(self, needs: bool, overlaps: bool, in_parts: bool = False) -> Handover:
+        handover = Handover(self._trained, self._progress, needs, overlaps, in_parts)
         self._progress.become(handover.progress)
         return handover
 
-    def _all_have_state(self) -> None:
+    def _share_among_sources(self, handover: Handover) -> None:
+        """Ranks that have not the whole state get no samples."""
+        self._batches.share_steps_among(handover.sources, only_next=handover.has_last_part)
+
+    def _step_counts(self) -> None:
         """A step counts, for which all ranks have voted."""
-        self._needs_state = False
-        self._handover = None
-        self._batches.share_next_step_among(None)
+        if self._handover is None or self._handover.outcome == _Outcome.IS_COMPLETE:
+            self._needs_state = False
+            self._handover = None
+            self._batches.share_steps_among(None)

@@ -143,6 +143,7 @@ class Training:
             yield epoch
             if self.progress.epoch == epoch:
                 self._end_epoch()
+        self._members.end_steps()
 
     def batches(self) -> Iterator[Any]:
         """The microbatches of this rank in the rest of the epoch, as the data set or DataLoader makes them.
