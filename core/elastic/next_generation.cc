@@ -86,10 +86,10 @@ NextGeneration choose_next(const EndOfGeneration& end) {
       std::erase_if(stay, [id](const Report& report) { return report.member == id; });
     }
   }
-  // Before the first step all members get the whole state. Later some may get it during several steps. So if
-  // members live, and none has the state, no step was made since the beginning of the job, or some were made
-  // before this generation. If no member lives, nobody knows.
-  const bool begun = end.record.committed > 0 || (end.made_steps && stay.empty());
+  // A job that has made no step has nothing to lose. If no member lives, only hrun knows whether it has.
+  const bool any_step =
+      std::any_of(stay.begin(), stay.end(), [](const Report& one) { return one.committed > 0; });
+  const bool begun = end.record.committed > 0 || any_step || (end.made_steps && stay.empty());
   next.state_is_lost = !any_state(stay) && begun;
   if (next.state_is_lost) return next;
 

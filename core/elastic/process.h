@@ -69,7 +69,7 @@ class Processes {
   [[nodiscard]] std::vector<MemberId> members_of(const GenerationRecord& record) const;
   /// Those that wait to become members, the oldest first.
   [[nodiscard]] std::vector<MemberInfo> candidates(const GenerationRecord& record) const;
-  /// Whether a member is to go, and one that stays has the state then: after a step all members have it.
+  /// Whether a member is to go, and others stay. Before the change they get the whole state.
   [[nodiscard]] bool can_let_go(const GenerationRecord& record) const;
   /// When the first of them is ended because it gives no sign of life.
   [[nodiscard]] TimePoint first_silent_at(const ElasticPolicy& policy) const;

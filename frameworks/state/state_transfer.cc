@@ -18,10 +18,12 @@ constexpr std::size_t kChunkBytes = 4 << 20;
 /// Sent in a third of a second at 1 Gbit/s. The parts after it are as large as has proved good.
 constexpr std::size_t kFirstPartBytes = 32 << 20;
 
+constexpr std::size_t kLeastPartBytes = 1 << 20;
+
 /// The share of a step in which a part is to be sent: gradients need the network, too.
 constexpr double kShareOfStep = 0.5;
 
-constexpr double kMostGrowth = 2;
+constexpr double kMostGrowth = 8;
 
 std::vector<Memory> chunks_of(std::span<const StateTransfer::Unit> units) {
   std::vector<Memory> chunks;
@@ -79,8 +81,9 @@ StateTransfer::~StateTransfer() {
 std::size_t StateTransfer::begin_part(const std::vector<Unit>& state, bool rest) {
   const std::size_t first = sent_;
   units_ = state.size();
-  std::size_t bytes = 0;
-  while (sent_ < units_ && (rest || bytes == 0 || bytes < part_bytes_)) bytes += bytes_of(state[sent_++]);
+  const std::size_t most = std::exchange(part_bytes_, 0);
+  while (sent_ < units_ && (rest || part_bytes_ == 0 || part_bytes_ < most))
+    part_bytes_ += bytes_of(state[sent_++]);
   ++parts_;
   compared_ = chunks_of(state);
   start(chunks_of(std::span(state).subspan(first, sent_ - first)));
@@ -142,7 +145,8 @@ StateTransfer::Outcome StateTransfer::confirm() {
   const auto computed = Clock::now();
   for (const Handle& handle : under_way_) handle.wait();
   if (!has_last_part()) {
-    part_bytes_ = static_cast<std::size_t>(static_cast<double>(part_bytes_) * least(growth(computed)));
+    const double bytes = static_cast<double>(part_bytes_) * least(growth(computed));
+    part_bytes_ = std::max(kLeastPartBytes, static_cast<std::size_t>(bytes));
     return Outcome::more_follows;
   }
   const std::optional<int> other = one_that_differs();

@@ -43,8 +43,9 @@ class StateTransfer {
   StateTransfer& operator=(const StateTransfer&) = delete;
 
   /// Begins to send or to receive the next part, at the beginning of a step. `state`: all units, of host
-  /// memory that stays until the step ends, alike on all ranks. `rest`: everything that is left is the next
-  /// part. Returns how many units have been sent when this part has. Throws Error, as Runtime::send.
+  /// memory that stays until `confirm` has returned or this object has ended, alike on all ranks. `rest`:
+  /// everything that is left is the next part. Returns how many units have been sent when this part has.
+  /// Throws Error, as Runtime::send.
   std::size_t begin_part(const std::vector<Unit>& state, bool rest);
   /// Whether the whole state is there when the part under way is.
   [[nodiscard]] bool has_last_part() const { return sent_ == units_; }
@@ -60,8 +61,8 @@ class StateTransfer {
   };
   /// Waits until the part under way has arrived. After the last one it compares the memory of the ranks that
   /// have sent with that of the ranks that join, as it is now. All ranks call it once in a step, before they
-  /// vote, and get the same. Throws Error as `await_part`; and Error(internal) if the state was one part and
-  /// differs, on the rank that joins.
+  /// vote, and get the same, unless the state was one part and differs: then it throws Error(internal) on the
+  /// rank that joins. Throws Error as `await_part`, too.
   [[nodiscard]] Outcome confirm();
 
  private:
@@ -90,7 +91,7 @@ class StateTransfer {
 
   Runtime& hora_;
   const Ranks ranks_;
-  std::size_t part_bytes_;        // of the next part, about
+  std::size_t part_bytes_;        // of the part under way; before it begins: how many it should have
   std::size_t units_ = 0;         // of the state
   std::size_t sent_ = 0;          // units, with the part under way
   int parts_ = 0;                 // with the part under way

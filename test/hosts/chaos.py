@@ -127,7 +127,7 @@ class Chaos:
         self._go_on_until(begin + seconds)
         steps = _last_step(self._folder) - first
         self._go_on_until(time.monotonic() + CALM)
-        self._job.send_signal(signal.SIGINT)
+        self._job.terminate()
         self._job.wait(PATIENCE)
         commits = _commits(self._folder)
         times = sorted({each.step: each.at for own in commits for each in own if each.at > broke}.values())

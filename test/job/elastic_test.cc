@@ -117,6 +117,19 @@ TEST(ElasticJob, GoesOnToTheLastRank) {
   EXPECT_THAT(outcome.output, HasSubstr(trained(400, 0, 1)));
 }
 
+TEST(ElasticJob, GoesOnWhereverInATreeOfRanksOneIsKilled) {
+  ElasticJob elastic(7, 1, 500, {"-x", "HORA_CPU_OPERATIONS=tcp", "-x", "HORA_TREE=2"});
+  std::size_t steps = 0;
+  for (const int rank : {0, 2, 6}) {  // the root, then ranks with and without children
+    elastic.await_steps(4, steps += 50);
+    ::kill(elastic.process(rank), SIGKILL);
+  }
+  const Outcome outcome = elastic.job().wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  for (int rank = 0; rank < 4; ++rank) EXPECT_THAT(outcome.output, HasSubstr(trained(500, rank, 4)));
+  EXPECT_THAT(outcome.errors, HasSubstr("the job goes on with 4 of 7 ranks (generation 4)"));
+}
+
 TEST(ElasticJob, GoesOnWhenTwoRanksDieAtOnce) {
   ElasticJob elastic(4, 2, 200);
   elastic.await_steps(0, 20);

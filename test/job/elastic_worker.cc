@@ -95,8 +95,15 @@ void share(hora::Runtime& hora, State& state) {
   }
 }
 
+/// The rank that has voted for a step.
+struct Voter {
+  std::uint64_t generation;
+  int rank;
+  int size;
+};
+
 /// Makes one step, in as many generations as that takes.
-void make(hora::Runtime& hora, Gradients& gradients, State& state, std::chrono::microseconds time) {
+Voter make(hora::Runtime& hora, Gradients& gradients, State& state, std::chrono::microseconds time) {
   while (true) {
     if (hora.change_is_due()) hora.next_generation();
     share(hora, state);
@@ -107,10 +114,12 @@ void make(hora::Runtime& hora, Gradients& gradients, State& state, std::chrono::
       go_on_after(error, hora);
       continue;
     }
-    if (hora.commit()) break;
+    const Voter voter{hora.generation(), hora.rank(), hora.size()};  // others after a loss
+    if (!hora.commit()) continue;
+    ++state.made;
+    state.model += static_cast<double>(state.made);
+    return voter;
   }
-  ++state.made;
-  state.model += static_cast<double>(state.made);
 }
 
 /// Returns the exit code.
@@ -122,13 +131,13 @@ int train(hora::Runtime& hora, std::uint64_t steps, double mebibytes, std::chron
   State state;
   if (hora.generation() == 0) hora.next_generation();  // the job runs already
   while (state.made < steps) {
-    make(hora, gradients, state, time);
+    const Voter voter = make(hora, gradients, state, time);
     if (!gradients.are(state.made)) {
       fmt::print(stderr, "the gradients of step {} are wrong\n", state.made);
       return 3;
     }
     fmt::print(record.get(), "{} {} {} {} {}\n", Clock::now().time_since_epoch().count(), state.made,
-               hora.generation(), hora.rank(), hora.size());
+               voter.generation, voter.rank, voter.size);
     std::fflush(record.get());
     if (state.made == 3) {
       fmt::print("trains {}\n", ::getpid());

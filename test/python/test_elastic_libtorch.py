@@ -66,6 +66,13 @@ def test_a_rank_that_gets_a_large_state_takes_part_in_steps_meanwhile(kind: str)
     assert results(finished, 3) == pytest.approx(alone, rel=1e-9)
 
 
+def test_a_large_state_that_the_first_step_makes_comes_too():
+    alone = results(train(1, waits=("-1",)), 1)
+    finished = train(3, "--min-np", "3", deaths=f"1:0:begin:{signal.SIGKILL:d}", waits=("-1",))
+    assert "the job pauses with 2 of 3 ranks" in finished.stderr
+    assert results(finished, 3) == pytest.approx(alone, rel=1e-9)
+
+
 def test_a_rank_begins_anew_if_another_is_lost_while_it_gets_a_large_state():
     alone = results(train(1, waits=("-1",)), 1)
     deaths = f"2:3:backward:{signal.SIGKILL:d},0:7:backward:{signal.SIGKILL:d}"

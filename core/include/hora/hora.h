@@ -317,8 +317,8 @@ class Runtime {
   /// under way is made again. So a rank need not compute the rest of it. Any thread; takes nanoseconds.
   [[nodiscard]] bool generation_has_ended() const;
   /// The first rank that has the state of the training, if there are ranks in this generation that do not
-  /// have it: they are to get it from there. -1: all ranks have it. A rank has it once it has called
-  /// `commit()`.
+  /// have it: they are to get it from there. -1: all ranks have it, or have voted with `commit(false)`. A
+  /// rank has it once it has called `commit()`.
   [[nodiscard]] int state_root() const;
   /// How many of the last ranks of this generation are hot spares (`hrun --spares N:hot`): they take part in
   /// every operation and every step, but get no samples to train on, until other ranks are lost. 0 in a job
@@ -329,8 +329,8 @@ class Runtime {
   /// all reduced gradients of the step. True: the step counts. False: it does not count on any rank, and is
   /// to be made again, with the ranks of a new generation. This rank may be in a new generation when this
   /// returns, also with true, if a rank was lost. One thread at a time. Throws as `submit` and Handle::wait,
-  /// but for Error(generation_ended), and as `next_generation`. `has_state`: false on a rank that takes part
-  /// in the step while it still gets the state of the training; others cannot get the state from it then.
+  /// but for Error(generation_ended), and as `next_generation`. `has_state`: false on a rank that takes
+  /// part in the step while it still gets the state of the training. Others cannot get it from there then.
   bool commit(bool has_state = true);
   /// Whether processes wait to join the job, or ranks are to leave it, as all ranks have heard with the last
   /// `commit`. Then they all call `next_generation` before the next step. Until then nothing changes.

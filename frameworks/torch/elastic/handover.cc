@@ -5,6 +5,7 @@
 
 #include <hora/alike.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -18,10 +19,11 @@ bool is_large(const torch::Tensor& tensor) {
   return tensor.device().is_cpu() && tensor.is_contiguous() && tensor.nbytes() >= kLargeBytes;
 }
 
-/// Memory for the values that were left out when an optimizer was loaded. It stays where a rank has some.
+/// Memory for the values that were left out when an optimizer was loaded, zero at first: the optimizer may
+/// make steps with it. It stays where a rank has some.
 void make_memory(const torch::Tensor& tensor, const torch::Tensor& former) {
   const bool fits = former.defined() && former.sizes() == tensor.sizes() && is_large(former);
-  torch::Tensor(tensor).set_data(fits ? former : torch::empty(tensor.sizes(), tensor.options()));
+  torch::Tensor(tensor).set_data(fits ? former : torch::zeros(tensor.sizes(), tensor.options()));
 }
 
 }  // namespace
@@ -34,6 +36,16 @@ std::vector<state::StateTransfer::Unit> memory_of(const std::vector<Unit>& units
       memory.back().emplace_back(static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes());
   }
   return memory;
+}
+
+bool are_alike(const std::vector<Unit>& units, const std::vector<Unit>& others) {
+  const auto same = [](const torch::Tensor& one, const torch::Tensor& other) {
+    return one.sizes() == other.sizes() && one.dtype() == other.dtype();
+  };
+  return std::equal(units.begin(), units.end(), others.begin(), others.end(),
+                    [&](const Unit& one, const Unit& other) {
+                      return std::equal(one.begin(), one.end(), other.begin(), other.end(), same);
+                    });
 }
 
 std::string place_of(const torch::Tensor& tensor) {
@@ -87,7 +99,7 @@ std::vector<Unit> Handover::give_optimizer(bool needs, bool apart) {
   for (const Unit& unit : loaded)
     for (const auto& tensor : unit) large.push_back(is_large(tensor));
   large = found_by_root(large, "elastic.training.states");
-  former.resize(large.size());
+  if (former.size() != large.size()) former.assign(large.size(), {});
   std::vector<Unit> units;
   std::size_t number = 0;  // of the state
   for (std::size_t i = 0; i < loaded.size(); ++i) {

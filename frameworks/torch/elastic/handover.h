@@ -16,6 +16,10 @@ using Unit = std::vector<torch::Tensor>;
 /// For StateTransfer.
 [[nodiscard]] std::vector<state::StateTransfer::Unit> memory_of(const std::vector<Unit>& units);
 
+/// Whether the tensors of these units have the same sizes. Those of the same training differ if it has made
+/// more of them meanwhile.
+[[nodiscard]] bool are_alike(const std::vector<Unit>& units, const std::vector<Unit>& others);
+
 /// Where a large tensor is that is never given apart, as it follows its description; empty for others.
 [[nodiscard]] std::string place_of(const torch::Tensor& tensor);
 

@@ -58,6 +58,7 @@ void Members::begin_step() {
         "this process has joined the job while another Training trained, and has no state of this one: "
         "make a Training when the one before it has ended");
   }
+  if (hora_.change_is_due() && transfer_) end_steps();
   hora_.set_takes_in(true);
   if (hora_.change_is_due()) return change([this] { next_generation(); });
   try {
@@ -94,12 +95,12 @@ bool Members::end_step(bool is_void, const std::function<void()>& make,
 void Members::retry(const std::function<void()>& function) {
   for (bool counts = false; !counts;) {
     try {
-      if (transfer_ && !transfer_->has_last_part()) confirm();
-      go_on_giving(true);
-      await_state();
+      while (transfer_ && outcome_ != Outcome::is_complete) {
+        confirm();
+        go_on_giving(true);
+      }
       function();
       state_.await();
-      confirm();
     } catch (const Error& error) {
       if (!is_of_a_change(hora_, error)) throw;
       change([this] { next_generation(); });
@@ -120,9 +121,7 @@ void Members::change(const std::function<void()>& function) {
 void Members::follow() {
   while (who() != who_) {
     who_ = who();
-    joins_.clear();
-    transfer_.reset();
-    outcome_.reset();
+    end_handover();
     state_.begin_generation();
     if (hora_.state_root() >= 0) share_state();
   }
@@ -185,6 +184,7 @@ void Members::share_state() {
 }
 
 void Members::begin_handover(bool in_parts) {
+  transfer_.reset();  // before its memory
   units_ = state_.give(root_, needs_state_, true);
   transfer_ = std::make_unique<state::StateTransfer>(hora_, joins_);
   transfer_->begin_part(memory_of(units_), !in_parts);
@@ -196,16 +196,23 @@ void Members::go_on_giving(bool rest) {
   if (outcome_ == Outcome::differs) return begin_handover(false);
   transfer_->begin_part(memory_of(units_), rest);
   outcome_.reset();
-  if (transfer_->has_last_part()) state_.give(root_, needs_state_, true);  // the rest once more
+  if (!transfer_->has_last_part()) return;
+  const std::vector<Unit> units = state_.give(root_, needs_state_, true);  // and the rest once more
+  if (!are_alike(units, units_)) begin_handover(false);
 }
 
 /// A step counts, for which all ranks have voted.
 void Members::step_counts() {
   if (!transfer_ || outcome_ != Outcome::is_complete) return;
   needs_state_ = false;
+  end_handover();
+}
+
+void Members::end_handover() {
   joins_.clear();
   transfer_.reset();
   outcome_.reset();
+  units_.clear();
 }
 
 }  // namespace hora::elastic

@@ -79,6 +79,7 @@ class Members {
   /// Gives the next part of the state, or the rest, if there is one.
   void go_on_giving(bool rest);
   void step_counts();
+  void end_handover();
   [[nodiscard]] bool is_alone() const { return hora_.is_elastic() && hora_.generation() == 0; }
 
   Runtime& hora_;

@@ -242,10 +242,12 @@ TrainingLoop::~TrainingLoop() = default;
 
 bool TrainingLoop::begin_epoch(std::int64_t epochs) {
   parts_->leave_step();
-  if (parts_->in_epoch) parts_->end_epoch();
+  if (parts_->in_epoch) {
+    parts_->members.end_steps();
+    parts_->end_epoch();
+  }
   parts_->members.join();
   parts_->in_epoch = parts_->progress.epoch < epochs;
-  if (!parts_->in_epoch) parts_->members.end_steps();
   return parts_->in_epoch;
 }
 

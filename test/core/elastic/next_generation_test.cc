@@ -82,6 +82,8 @@ TEST(NextGeneration, LosesTheStateWithTheLastThatHasIt) {
   for (auto& report : end.reports) report.has_state = false;
   EXPECT_TRUE(choose_next(end).state_is_lost);
   end.record.committed = 0;
+  EXPECT_TRUE(choose_next(end).state_is_lost) << "they have heard of steps that were made since";
+  for (auto& report : end.reports) report.voted = report.committed = 0;
   const NextGeneration anew = choose_next(end);
   EXPECT_FALSE(anew.state_is_lost) << "no step was made";
   EXPECT_EQ(anew.record.committed, 0u);

@@ -43,7 +43,7 @@ struct NetImpl : torch::nn::Module {
         norm(register_module("norm", torch::nn::BatchNorm1d(hidden))),
         wide(register_module("wide", torch::nn::Linear(hidden, 1100))),  // given while the ranks compute
         last(register_module("last", torch::nn::Linear(1100, 1))) {
-    for (int i = 0; i < (large ? 3 : 0); ++i) more->push_back(torch::nn::Linear(1100, 1100));
+    for (int i = 0; i < (large ? 4 : 0); ++i) more->push_back(torch::nn::Linear(1100, 1100));
     to(torch::kFloat64);
     buffers = register_module("buffers", Buffers());  // has complex ones, which would become real
   }
@@ -108,7 +108,8 @@ void train(hora::Runtime& hora, const Death& death, const std::string& audit, co
   const bool joins_late = hora.is_elastic() && hora.generation() == 0;
   Net model(joins_late && waits.contains(0) ? 9 : 8, !waits.empty() && *waits.begin() < 0);
   hora::elastic::Training training(
-      hora, *model, torch::optim::Adam(model->parameters(), 0.05),
+      hora, *model,
+      torch::optim::Adam(model->parameters(), torch::optim::AdamOptions(0.05).weight_decay(0.001)),
       Data().map(torch::data::transforms::Stack<>()),
       {.batch = 32,
        .microbatch = 8,
@@ -116,6 +117,7 @@ void train(hora::Runtime& hora, const Death& death, const std::string& audit, co
        .scheduler = [](auto& optimizer) { return std::make_unique<torch::optim::StepLR>(optimizer, 4, 0.5); },
        .audit = audit});
   const auto steps = [&] { return training.progress().steps; };
+  if (!joins_late) death.at("begin", steps());
   double total = 0;
   while (training.begin_epoch(3)) {
     while (const auto batch = training.next()) {

@@ -12,7 +12,7 @@ from hora._objects import broadcast_object
 from hora.torch._ops.devices import await_sound
 from hora.torch.elastic.audit import who
 from hora.torch.elastic.batches import Batches
-from hora.torch.elastic.handover import Handover
+from hora.torch.elastic.handover import Handover, Overlap
 from hora.torch.elastic.progress import Progress
 from hora.torch.elastic.step import Maker
 from hora.torch.elastic.trained import Trained
@@ -41,7 +41,8 @@ class Members:
         self._maker = maker
         self._progress = progress
         self._needs_state = _job.is_alone()  # whether the others, which train, give the state to this process
-        self._handover: Handover | None = None  # of the state, until a step counts
+        self._handover: Handover | None = None  # of the state, until all ranks have it
+        self._root = 0  # the first rank that has it
         self._who = who()  # as of the last change that this training knows
 
     def begin(self) -> None:
@@ -56,7 +57,7 @@ class Members:
 
     def give_to_all(self) -> None:
         """Gives the state of rank 0 to all. All ranks call it."""
-        self.retry(lambda: self._hand_over(needs=_job.rank() != 0, overlaps=False))
+        self.retry(lambda: self._hand_over(0, _job.rank() != 0, Overlap.NONE))
 
     def await_state(self) -> None:
         """Returns when this process has the state, if others give it, unless parts of it come in the next
@@ -84,7 +85,8 @@ class Members:
                 self.change(_membership.next_generation)
 
     def begin_step(self) -> None:
-        """Before a step: takes in those that wait to join, and lets those go that are to leave."""
+        """Before a step: takes in those that wait to join, lets those go that are to leave, and gives a part
+        of the state to those that have joined. These get all of it before others come or go."""
         runtime = _job.runtime()
         self._follow()  # another training may have changed the ranks
         if self._needs_state and self._handover is None:
@@ -92,6 +94,8 @@ class Members:
                 "this process has joined the job while another Training trained, and has no state of this "
                 "one: make a Training when the one before it has ended"
             )
+        if runtime.change_is_due and self._handover is not None:
+            self.end_steps()
         runtime.set_takes_in(True)
         if runtime.change_is_due:
             self.change(_membership.next_generation)
@@ -106,15 +110,17 @@ class Members:
         if handover.outcome == _Outcome.DIFFERS:
             self._begin_handover(in_parts=False)
         elif handover.outcome == _Outcome.MORE_FOLLOWS:
-            handover.give_more(rest)
-            self._share_among_sources(handover)
+            if handover.give_more(rest):
+                self._share_among_sources(handover)
+            else:
+                self._begin_handover(in_parts=False)
         else:
             return
         self._batches.read_ahead(self._progress.epoch, self._progress.place)
 
     def end_steps(self) -> None:
         """No step follows here: processes that join wait until one does, and those that have joined get the
-        rest of the state."""
+        rest of the state. Raises HoraError."""
         _job.runtime().set_takes_in(False)
         while self._handover is not None:
             self.retry(lambda: None)
@@ -157,13 +163,11 @@ class Members:
         """Calls a function until a call has ended on all ranks without a change. Returns the result."""
         while True:
             try:
-                if self._handover is not None:
-                    self._handover.confirm_unless_last()
+                while self._handover is not None and self._handover.outcome != _Outcome.IS_COMPLETE:
+                    self.confirm()
                     self._go_on_giving(self._handover, rest=True)
-                self.await_state()
                 result = function(*args, **kwargs)
                 await_sound(self._trained.model.parameters())
-                self.confirm()
             except TOLD:
                 if not _job.runtime().is_elastic:
                     raise
@@ -185,23 +189,28 @@ class Members:
         left out of the next generation."""
         own = self._batches.description() + self._trained.description()
         try:
-            root = _job.state_root()
+            self._root = root = _job.state_root()
             _job.runtime().require_like("elastic.training.joins", _REFUSAL, own, root, self._needs_state)
-            layout = broadcast_object(self._trained.layout(), root, "elastic.training.layout")
-            self._trained.adopt(layout)  # also here a first step may have made buffers that do not count
             self._begin_handover(in_parts=True)
-            return self._maker.can_wait_for_state or self._commit()
+            if self._maker.can_wait_for_state:
+                return True
+            self.confirm()
+            return self._commit()
         except TOLD:
             _membership.next_generation()
             return False
 
     def _begin_handover(self, in_parts: bool) -> None:
-        overlaps = self._maker.can_wait_for_state
-        self._handover = self._hand_over(self._needs_state, overlaps, in_parts)
+        layout = broadcast_object(self._trained.layout(), self._root, "elastic.training.layout")
+        self._trained.adopt(layout)  # also here a step may have made buffers that do not count
+        how = Overlap.IN_PARTS if in_parts else Overlap.AT_ONCE
+        if not self._maker.can_wait_for_state:
+            how = Overlap.NONE
+        self._handover = self._hand_over(self._root, self._needs_state, how)
         self._share_among_sources(self._handover)
 
-    def _hand_over(self, needs: bool, overlaps: bool, in_parts: bool = False) -> Handover:
-        handover = Handover(self._trained, self._progress, needs, overlaps, in_parts)
+    def _hand_over(self, root: int, needs: bool, overlap: Overlap) -> Handover:
+        handover = Handover(self._trained, self._progress, root, needs, overlap)
         self._progress.become(handover.progress)
         return handover
 

@@ -142,8 +142,9 @@ class Training:
         while (epoch := self.progress.epoch) < count:
             yield epoch
             if self.progress.epoch == epoch:
+                self._take_back_if_left()
+                self._members.end_steps()
                 self._end_epoch()
-        self._members.end_steps()
 
     def batches(self) -> Iterator[Any]:
         """The microbatches of this rank in the rest of the epoch, as the data set or DataLoader makes them.
