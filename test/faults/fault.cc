@@ -63,6 +63,10 @@ std::map<int, std::string> descriptors() {
   return found;
 }
 
+namespace {
+
+/// The descriptors that a rank has at its beginning, other than the standard ones and those that a launcher
+/// has named.
 std::vector<std::string> strays() {
   std::set<std::string> named{"0", "1", "2"};
   for (const char* name : {"HORA_SECRET_FD", "HORA_NEWS_FD", "HORA_QUESTION_FD", "HORA_COORDINATOR_FD",
@@ -83,6 +87,25 @@ std::vector<std::string> new_since(const std::map<int, std::string>& before) {
       found.push_back(fmt::format("{}: {}", number, target));
   }
   return found;
+}
+
+}  // namespace
+
+int play(char** arguments, const Part& part, const std::function<void(Stage& stage)>& run) {
+  const auto found = strays();
+  Stage stage(arguments[1], part.rank);
+  stage.say("born", {{"pid", ::getpid()}, {"descriptors", found}});
+  const auto before = descriptors();
+  int code = 0;
+  try {
+    run(stage);
+  } catch (const Error& error) {
+    stage.say("told", {{"what", error.what()}});
+    fmt::print(stderr, "{}\n", error.what());
+    code = 1;
+  }
+  stage.say("out", {{"code", code}, {"left", new_since(before)}});
+  return code;
 }
 
 bool main_thread_sleeps() {

@@ -4,6 +4,7 @@
 #include "test/faults/stage.h"
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -38,10 +39,10 @@ Part part_of(char** arguments);
 
 /// The descriptors of this process, and what they are.
 std::map<int, std::string> descriptors();
-/// The descriptors that a rank has at its beginning, other than the standard ones and those that a launcher
-/// has named.
-std::vector<std::string> strays();
-std::vector<std::string> new_since(const std::map<int, std::string>& before);
+
+/// Runs the part of a rank, which may end with an Error. Tells the stage of its beginning, its end, and the
+/// descriptors that it was given and has left. Returns the exit code.
+int play(char** arguments, const Part& part, const std::function<void(Stage& stage)>& run);
 
 /// Whether the main thread sleeps in the kernel.
 bool main_thread_sleeps();

@@ -303,18 +303,5 @@ class Play {
 int main(int count, char** arguments) {
   if (count != 7) return 2;
   const Part part = hora::part_of(arguments);
-  const auto found = hora::strays();
-  Stage stage(arguments[1], part.rank);
-  stage.say("born", {{"pid", ::getpid()}, {"descriptors", found}});
-  const auto before = hora::descriptors();
-  int code = 0;
-  try {
-    Play(stage, part).run();
-  } catch (const hora::Error& error) {
-    stage.say("told", {{"what", error.what()}});
-    fmt::print(stderr, "{}\n", error.what());
-    code = 1;
-  }
-  stage.say("out", {{"code", code}, {"left", hora::new_since(before)}});
-  return code;
+  return hora::play(arguments, part, [&](Stage& stage) { Play(stage, part).run(); });
 }
