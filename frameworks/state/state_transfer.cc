@@ -85,7 +85,7 @@ std::size_t StateTransfer::begin_part(const std::vector<Unit>& state, bool rest)
   while (sent_ < units_ && (rest || part_bytes_ == 0 || part_bytes_ < most))
     part_bytes_ += bytes_of(state[sent_++]);
   ++parts_;
-  compared_ = chunks_of(state);
+  if (has_last_part()) compared_ = chunks_of(state);
   start(chunks_of(std::span(state).subspan(first, sent_ - first)));
   return sent_;
 }

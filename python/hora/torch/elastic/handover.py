@@ -26,7 +26,7 @@ class _Outline:
     progress: Progress
     optimizers: list[Any]  # their states, as `without_tensors` makes them
     others: dict[str, Any]  # the states of scheduler and scaler
-    tensors: dict[str, str]  # what each one is, by name
+    tensors: dict[str, str]  # what each one is, by name, if the state may come in parts
     #: The names of those that are sent while the ranks compute: a parameter, and what belongs to it.
     units: list[list[str]]
 
@@ -101,7 +101,7 @@ class Handover:
                 progress,
                 of_optimizers(self._trained)[0],
                 self._trained.others_state(),
-                _descriptions(self._trained),
+                _descriptions(self._trained) if self._overlap == Overlap.IN_PARTS else {},
                 units(self._trained) if self._overlap != Overlap.NONE else [],
             )
         outline = broadcast_object(outline, self._root, "elastic.training.outline")

@@ -107,15 +107,12 @@ class Members:
 
     def _go_on_giving(self, handover: Handover, rest: bool) -> None:
         """Gives the next part of the state, or the rest, if there is one: in the step that begins."""
-        if handover.outcome == _Outcome.DIFFERS:
-            self._begin_handover(in_parts=False)
-        elif handover.outcome == _Outcome.MORE_FOLLOWS:
-            if handover.give_more(rest):
-                self._share_among_sources(handover)
-            else:
-                self._begin_handover(in_parts=False)
-        else:
+        if handover.outcome not in (_Outcome.MORE_FOLLOWS, _Outcome.DIFFERS):
             return
+        if handover.outcome == _Outcome.MORE_FOLLOWS and handover.give_more(rest):
+            self._share_among_sources(handover)
+        else:
+            self._begin_handover(in_parts=False)
         self._batches.read_ahead(self._progress.epoch, self._progress.place)
 
     def end_steps(self) -> None:
