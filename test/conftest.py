@@ -16,6 +16,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=float,
         help="for how many minutes ranks and hosts are lost in test/hosts/test_chaos.py",
     )
+    parser.addoption(
+        "--replays",
+        type=int,
+        default=4,
+        help="how many trainings test/python/test_elastic_libtorch.py makes again without their faults",
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Measures how long the training stands still when a rank is killed: from the kill to the next step that
-counts on all that are left, less a normal step. Usage: measure.py BUILD_FOLDER [REPEATS] [RANKS] [MEBIBYTES]"""
+counts on all that are left, less a normal step."""
 
+import argparse
+import contextlib
 import itertools
 import os
 import pathlib
@@ -13,64 +15,128 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from typing import NamedTuple
 
-STEPS = 60
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("hosts", "support")]
+
+from machines import RATE, Cluster  # noqa: E402
+
+STEPS = 20
+BEFORE = 10  # steps that count before a rank is killed
 COMPUTE_MICROSECONDS = 5000
+HOSTS = ("a", "b")
 
 
-def commits(file: pathlib.Path) -> list[tuple[int, int, int]]:
-    """The commits of a process: nanoseconds, step, generation."""
+class Job(NamedTuple):
+    """The values that are the same in every repeat."""
+
+    build: pathlib.Path
+    ranks: int
+    mebibytes: float
+    cluster: Cluster | None  # the ranks are half on one of its hosts, and half on the other
+
+    def start(self, folder: pathlib.Path) -> "subprocess.Popen[bytes]":
+        words = [self.build / "bin" / "hrun", "--min-np", 1, "--max-replacements", 0, "-np", self.ranks]
+        if self.cluster is not None:
+            words += ["-H", ",".join(f"{host}:{self.ranks // len(HOSTS)}" for host in HOSTS)]
+        # The shell makes a folder for each host, because processes of two hosts may have one number.
+        worker = f"mkdir -p {folder}/$(hostname) && exec {self.build}/test/elastic_worker"
+        worker += f" {STEPS} {self.mebibytes} {COMPUTE_MICROSECONDS} {folder}/$(hostname)"
+        words += ["sh", "-c", worker]
+        command = [str(word) for word in words]
+        if self.cluster is not None:
+            command = self.cluster[HOSTS[0]].command(*command)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def process(self, file: pathlib.Path) -> int:
+        """The number, as this machine counts, of the process whose file this is."""
+        own = int(file.name)
+        if self.cluster is None:
+            return own
+        for each in self.cluster[file.parent.name].processes():
+            status = pathlib.Path(f"/proc/{each.pid}/status").read_text()
+            numbers = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()
+            if int(numbers[-1]) == own:
+                return each.pid
+        raise SystemExit(f"no process has written {file}")
+
+
+class Commit(NamedTuple):
+    at: int  # nanoseconds
+    step: int
+    generation: int
+    rank: int
+    size: int
+
+
+def commits(file: pathlib.Path) -> list[Commit]:
+    """Those of a process, but for a last line that is not finished."""
     lines = [line.split() for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    return [(int(at), int(step), int(generation)) for at, step, generation, _, _ in lines]
+    return [Commit(*map(int, line)) for line in lines]
 
 
-def measure(build: pathlib.Path, ranks: int, mebibytes: float, victim: int) -> tuple[float, float]:
+def measure(job: Job, victim: int) -> tuple[float, float]:
     """Milliseconds: how long the training stood still, and a normal step."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        command = [
-            build / "bin" / "hrun",
-            "--min-np",
-            1,
-            "--max-replacements",
-            0,
-            "-np",
-            ranks,
-            build / "test" / "elastic_worker",
-        ]
-        command += [STEPS, mebibytes, COMPUTE_MICROSECONDS, folder]
-        job = subprocess.Popen(
-            [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        while len(files := sorted(folder.iterdir(), key=lambda file: int(file.name))) < ranks or any(
-            len(commits(file)) < 20 for file in files
+        running = job.start(folder)
+        while len(files := list(folder.glob("*/*"))) < job.ranks or any(
+            len(commits(file)) < BEFORE for file in files
         ):
+            if running.poll() is not None:
+                raise SystemExit(f"hrun has ended:\n{running.communicate()[1].decode()}")
             time.sleep(0.002)
+        file = next(file for file in files if commits(file)[0].rank == victim)
+        process = job.process(file)
         time.sleep(random.uniform(0, 0.02))
         killed = time.monotonic_ns()
-        os.kill(int(files[victim].name), signal.SIGKILL)
-        output, errors = job.communicate(timeout=60)
-        if job.returncode != 0:
-            raise SystemExit(f"hrun ended with {job.returncode}:\n{output.decode()}{errors.decode()}")
-        left = [commits(file) for place, file in enumerate(files) if place != victim]
-        times = [[at for at, _, _ in each] for each in left]
-        next_commit = max(min(at for at, _, generation in each if generation > 1) for each in left)
+        os.kill(process, signal.SIGKILL)
+        output, errors = running.communicate(timeout=300)
+        if running.returncode != 0:
+            raise SystemExit(f"hrun ended with {running.returncode}:\n{output.decode()}{errors.decode()}")
+        left = [commits(each) for each in files if each != file]
+        next_commit = max(min(each.at for each in own if each.generation > 1) for own in left)
         steps = [
-            after - before for each in times for before, after in itertools.pairwise(each) if after < killed
+            after.at - before.at
+            for own in left
+            for before, after in itertools.pairwise(own)
+            if after.at < killed
         ]
         step = statistics.median(steps)
         return (next_commit - killed - step) / 1e6, step / 1e6
 
 
+@contextlib.contextmanager
+def hosts(rate: str) -> Iterator[Cluster]:
+    """Two hosts whose network has this rate."""
+    with (
+        tempfile.TemporaryDirectory() as name,
+        Cluster(pathlib.Path(name), *HOSTS) as cluster,
+        contextlib.ExitStack() as links,
+    ):
+        for host in cluster.hosts:
+            links.enter_context(host.link(*RATE, rate))
+        yield cluster
+
+
 def main() -> None:
-    build = pathlib.Path(sys.argv[1]).resolve()
-    given = dict(enumerate(sys.argv[2:]))
-    repeats, ranks, mebibytes = int(given.get(0, 20)), int(given.get(1, 4)), float(given.get(2, 100))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("build", type=pathlib.Path, help="the folder that was built in")
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--mebibytes", type=float, default=100, help="of gradients (default %(default)s)")
+    parser.add_argument("--rate", help="the ranks are on two hosts, whose network has this rate, as 1gbit")
+    given = parser.parse_args()
+    if given.rate and given.ranks % len(HOSTS):
+        parser.error(f"--ranks {given.ranks} cannot be shared by {len(HOSTS)} hosts")
     results = []
-    for repeat in range(repeats):
-        victim = repeat % ranks
-        results.append(measure(build, ranks, mebibytes, victim))
-        print(f"rank {victim}: {results[-1][0]:.1f} ms, a step takes {results[-1][1]:.1f} ms", flush=True)
+    with hosts(given.rate) if given.rate else contextlib.nullcontext() as cluster:
+        job = Job(given.build.resolve(), given.ranks, given.mebibytes, cluster)
+        for repeat in range(given.repeats):
+            victim = repeat % given.ranks
+            results.append(measure(job, victim))
+            print(f"rank {victim}: {results[-1][0]:.1f} ms, a step takes {results[-1][1]:.1f} ms", flush=True)
     stalls = sorted(stall for stall, _ in results)
     p99 = stalls[min(len(stalls) - 1, int(0.99 * len(stalls)))]
     median = statistics.median(stalls)

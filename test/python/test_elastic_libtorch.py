@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """hora::elastic::Training, the loop of C++ programs, under hrun."""
 
+import itertools
+import json
 import pathlib
+import random
 import signal
 import subprocess
 
@@ -104,3 +107,53 @@ def test_a_process_with_another_model_is_refused_alone(alone: list[float]):
     assert results(finished, 2) == pytest.approx(alone, rel=1e-9)
     assert "this process cannot join the job, which trains something else:" in finished.stderr
     assert "'model.first.weight' is float64[9,4], and float64[8,4] on rank 0" in finished.stderr
+
+
+def bits(finished: subprocess.CompletedProcess[str], ranks: int) -> str:
+    """The hash of the model, which all ranks have printed."""
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    lines = [line.split("bits ")[1] for line in finished.stdout.splitlines() if "bits " in line]
+    assert len(lines) == ranks and len(set(lines)) == 1, finished.stdout
+    return lines[0]
+
+
+def replay(audit: pathlib.Path, folder: pathlib.Path) -> str:
+    """The hash of the model if the same numbers of ranks make the same steps, and none is lost. Several jobs
+    go on from each other's checkpoints."""
+    written = [json.loads(line) for file in audit.iterdir() for line in file.read_text().splitlines()]
+    ranks_in = sorted({line["step"]: line["ranks"] for line in written}.items())
+    from_before: tuple[str, ...] = ()
+    last = ""
+    for ranks, steps in itertools.groupby(ranks_in, key=lambda step: step[1]):
+        until = list(steps)[-1][0]
+        checkpoint = str(folder / f"{until}.pt")
+        last = bits(train(ranks, waits=(*from_before, "--until", str(until), "--to", checkpoint)), ranks)
+        from_before = ("--from", checkpoint)
+    return last
+
+
+def random_deaths(dice: random.Random, ranks: int) -> str:
+    """Of one rank or more, by a kill or in order, but not of all. A rank that joins would have no samples in
+    its first step, and so change the order of sums."""
+    deaths = []
+    for rank in dice.sample(range(ranks), dice.randrange(1, ranks)):
+        place = dice.choice(["forward", "backward", "step", "evaluate", "epoch"])
+        steps = dice.choice([5, 10]) if place in ("evaluate", "epoch") else dice.randrange(1, 14)
+        kind = dice.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM])
+        deaths.append(f"{rank}:{steps}:{place}:{kind:d}")
+    return ",".join(deaths)
+
+
+def test_a_replay_of_a_training_that_lost_ranks_has_the_same_bits(
+    pytestconfig: pytest.Config, tmp_path: pathlib.Path
+):
+    for seed in range(pytestconfig.getoption("replays")):
+        folder = tmp_path / str(seed)
+        dice = random.Random(seed)
+        ranks = dice.choice([2, 3, 4])
+        deaths = random_deaths(dice, ranks)
+        finished = train(
+            ranks, "--min-np", "1", "--max-replacements", "0", deaths=deaths, folder=folder / "audit"
+        )
+        left = finished.stdout.count("bits ")
+        assert bits(finished, left) == replay(folder / "audit", folder), f"seed {seed}: {deaths}"

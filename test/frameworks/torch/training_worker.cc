@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank that trains with hora::elastic::Training:
 //
-//   training_worker DEATHS AUDIT [WAIT...]
+//   training_worker DEATHS AUDIT [WAIT...] [--from FILE] [--until STEPS] [--to FILE]
 //
 // DEATHS: "RANK:STEPS:PLACE:SIGNAL,...": the rank that was started under this number sends itself the signal
 // when so many steps count, at this place of the program. AUDIT: the folder of the audit, or "". WAIT: after
 // so many steps the ranks wait until they are three, or change. With WAIT 0 the model of a process that joins
 // late is another one. With WAIT -1 the model is so large that such a process gets it during several steps.
-// WAIT -2: and one of its parameters follows another one.
+// WAIT -2: and one of its parameters follows another one. With --from the rank goes on from a checkpoint.
+// With
+// --until it ends when so many steps count. With --to rank 0 then writes a checkpoint.
 #include <hora/torch/elastic.h>
 
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <functional>
+#include <limits>
 #include <set>
 #include <sstream>
 #include <string>
@@ -103,7 +107,42 @@ class Death {
   std::vector<std::pair<std::string, int>> deaths_;
 };
 
-void train(hora::Runtime& hora, const Death& death, const std::string& audit, const std::set<int>& waits) {
+struct Arguments {
+  Arguments(int argc, char** argv) : deaths(argv[1]), audit(argv[2]) {
+    for (int i = 3; i < argc; ++i) {
+      const std::string word = argv[i];
+      if (word == "--from") {
+        from = argv[++i];
+      } else if (word == "--until") {
+        until = std::atoi(argv[++i]);
+      } else if (word == "--to") {
+        to = argv[++i];
+      } else {
+        waits.insert(std::atoi(argv[i]));
+      }
+    }
+  }
+  std::string deaths;
+  std::string audit;
+  std::set<int> waits;
+  std::string from;
+  std::int64_t until = std::numeric_limits<std::int64_t>::max();
+  std::string to;
+};
+
+/// Differs if any bit of the model does.
+std::size_t hash_of(const torch::nn::Module& model) {
+  std::string bytes;
+  for (const auto& list : {model.parameters(), model.buffers()}) {
+    for (const auto& tensor : list)
+      bytes.append(static_cast<const char*>(tensor.data_ptr()), tensor.nbytes());
+  }
+  return std::hash<std::string>()(bytes);
+}
+
+void train(hora::Runtime& hora, const Arguments& given) {
+  const Death death(given.deaths);
+  const auto& waits = given.waits;
   torch::manual_seed(7 + std::atoi(std::getenv("HORA_RANK")));  // the model of rank 0 counts
   const bool joins_late = hora.is_elastic() && hora.generation() == 0;
   Net model(joins_late && waits.contains(0) ? 9 : 8, !waits.empty() && *waits.begin() < 0);
@@ -115,11 +154,16 @@ void train(hora::Runtime& hora, const Death& death, const std::string& audit, co
        .microbatch = 8,
        .clip_norm = 0.5,
        .scheduler = [](auto& optimizer) { return std::make_unique<torch::optim::StepLR>(optimizer, 4, 0.5); },
-       .audit = audit});
+       .audit = given.audit});
+  if (!given.from.empty()) {
+    torch::serialize::InputArchive archive;
+    archive.load_from(given.from);
+    training.load(archive);
+  }
   const auto steps = [&] { return training.progress().steps; };
   if (!joins_late) death.at("begin", steps());
   double total = 0;
-  while (training.begin_epoch(3)) {
+  while (steps() < given.until && training.begin_epoch(3)) {
     while (const auto batch = training.next()) {
       const auto loss = torch::mse_loss(model->forward(batch->data), batch->target);
       death.at("forward", steps());
@@ -135,6 +179,7 @@ void train(hora::Runtime& hora, const Death& death, const std::string& audit, co
         while (hora.size() < 3 && !hora.change_is_due()) training.retry([] {});
       }
       death.at("step", steps());
+      if (steps() == given.until) break;
     }
     total = training.retry([&] {
       death.at("evaluate", steps());
@@ -149,17 +194,22 @@ void train(hora::Runtime& hora, const Death& death, const std::string& audit, co
               static_cast<double>(model->norm->num_batches_tracked.item<std::int64_t>()), rate,
               model->buffers->seen.item<double>(), torch::real(model->buffers->table).sum().item<double>(),
               torch::randn(1).item<double>());
+  std::printf("bits %zx\n", hash_of(*model));
+  if (!given.to.empty() && hora.rank() == 0) {
+    torch::serialize::OutputArchive archive;
+    training.save(archive);
+    archive.save_to(given.to);
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
-  std::set<int> waits;
-  for (int i = 3; i < argc; ++i) waits.insert(std::atoi(argv[i]));
+  at::set_num_threads(1);  // the order of sums depends on it
   try {
     auto hora = hora::init();
-    train(hora, Death(argv[1]), argv[2], waits);
+    train(hora, Arguments(argc, argv));
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
