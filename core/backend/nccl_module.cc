@@ -23,6 +23,7 @@ Module module_for_nccl() {
 }  // namespace
 
 bool nccl_reduces(const Reduction& reduction) {
+  if (is_bitwise(reduction.op) || is_logical(reduction.op)) return false;
   if (is_float(reduction.dtype)) return true;
   return reduction.dtype != DType::int16 && reduction.prescale == 1.0 && reduction.postscale == 1.0 &&
          reduction.divisor == 1;

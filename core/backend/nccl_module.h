@@ -21,8 +21,9 @@ struct NcclLibrary {
   int version = 0;  ///< as ncclGetVersion has it: 22809 is 2.28.9
 };
 
-/// Whether NCCL's collectives can carry it out: it has no 16-bit integers, and multiplies and divides floats
-/// alone. It takes bools as bytes of 0 and 1, which they are in every framework.
+/// Whether NCCL's collectives can carry it out: it has no 16-bit integers, no bitwise and no logical
+/// reductions, and multiplies and divides floats alone. It takes bools as bytes of 0 and 1, which they are in
+/// every framework.
 [[nodiscard]] bool nccl_reduces(const Reduction& reduction);
 
 /// "2.28.9"

@@ -26,8 +26,9 @@ constexpr std::array<DTypeRow, kDTypes> kDTypeRows{{
     {"bool", 1, NumberKind::boolean},
 }};
 
-constexpr std::array<std::string_view, kReduceOps> kReduceOpNames{"average", "sum",     "min",
-                                                                  "max",     "product", "adasum"};
+constexpr std::array<std::string_view, kReduceOps> kReduceOpNames{
+    "average", "sum",    "min",     "max",         "product",   "adasum",
+    "bit_and", "bit_or", "bit_xor", "logical_and", "logical_or"};
 
 const DTypeRow& row_of(DType dtype) { return kDTypeRows.at(static_cast<std::size_t>(dtype)); }
 

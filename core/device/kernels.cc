@@ -127,6 +127,20 @@ struct Boolean {
   }
 };
 
+/// The same of elements of another type: 1 if they are not zero, else 0.
+template <typename Element>
+struct Truth {
+  using Stored = typename Element::Stored;
+  using Value = typename Element::Value;
+  static constexpr bool kIsValue = false;
+  static constexpr bool kPairs = false;
+  static void load(Value* to, const Stored* from, std::size_t count) {
+    Element::load(to, from, count);
+    for (std::size_t i = 0; i < count; ++i) to[i] = to[i] != Value{0} ? Value{1} : Value{0};
+  }
+  static void store(Stored* to, const Value* from, std::size_t count) { Element::store(to, from, count); }
+};
+
 // Two values become one. Integers wrap around, so they are added and multiplied without a sign.
 
 template <typename T>
@@ -173,6 +187,27 @@ struct Max {
   template <typename T>
   static T of(T a, T b) {
     return a >= b || is_nan(a) ? a : b;
+  }
+};
+
+struct BitAnd {
+  template <typename T>
+  static T of(T a, T b) {
+    return static_cast<T>(a & b);
+  }
+};
+
+struct BitOr {
+  template <typename T>
+  static T of(T a, T b) {
+    return static_cast<T>(a | b);
+  }
+};
+
+struct BitXor {
+  template <typename T>
+  static T of(T a, T b) {
+    return static_cast<T>(a ^ b);
   }
 };
 
@@ -232,8 +267,8 @@ class Loops {
     if (inputs.size() == 2 && outputs.size() == 2 && !prescaled_) {
       if constexpr (Element::kPairs) {
         if (!scaled_) return pair(inputs, outputs, count, [](Value value) { return value; });
+        if constexpr (std::is_floating_point_v<Stored>) return pair_scaled(inputs, outputs, count);
       }
-      if constexpr (std::is_floating_point_v<Stored>) return pair_scaled(inputs, outputs, count);
     }
     for (std::size_t begin = 0; begin < count; begin += kBlock) {
       block(inputs, outputs, begin, std::min(kBlock, count - begin));
@@ -340,7 +375,18 @@ void reduce_as(Inputs inputs, Outputs outputs, std::size_t count, const Reductio
     case ReduceOp::min: return Loops<Element, Min>(reduction).run(inputs, outputs, count);
     case ReduceOp::max: return Loops<Element, Max>(reduction).run(inputs, outputs, count);
     case ReduceOp::product: return Loops<Element, Product>(reduction).run(inputs, outputs, count);
+    case ReduceOp::logical_and: return Loops<Truth<Element>, Min>(reduction).run(inputs, outputs, count);
+    case ReduceOp::logical_or: return Loops<Truth<Element>, Max>(reduction).run(inputs, outputs, count);
     default: return Loops<Element, Sum>(reduction).run(inputs, outputs, count);
+  }
+}
+
+template <typename Element>
+void reduce_bits(Inputs inputs, Outputs outputs, std::size_t count, const Reduction& reduction) {
+  switch (reduction.op) {
+    case ReduceOp::bit_and: return Loops<Element, BitAnd>(reduction).run(inputs, outputs, count);
+    case ReduceOp::bit_or: return Loops<Element, BitOr>(reduction).run(inputs, outputs, count);
+    default: return Loops<Element, BitXor>(reduction).run(inputs, outputs, count);
   }
 }
 
@@ -348,13 +394,20 @@ template <typename T>
 void reduce_integers(Inputs inputs, Outputs outputs, std::size_t count, const Reduction& reduction) {
   const bool average = reduction.op == ReduceOp::sum && reduction.divisor != 1;
   if (average) return Loops<Wide<T>, Sum>(reduction).run(inputs, outputs, count);
+  if (is_bitwise(reduction.op))
+    return reduce_bits<Plain<std::make_unsigned_t<T>>>(inputs, outputs, count, reduction);
   reduce_as<Plain<T>>(inputs, outputs, count, reduction);
 }
 
 void reduce_bools(Inputs inputs, Outputs outputs, std::size_t count, const Reduction& reduction) {
-  const bool any = reduction.op == ReduceOp::sum || reduction.op == ReduceOp::max;
-  if (any) return Loops<Boolean, Max>(reduction).run(inputs, outputs, count);
-  Loops<Boolean, Min>(reduction).run(inputs, outputs, count);
+  switch (reduction.op) {
+    case ReduceOp::bit_xor: return Loops<Boolean, BitXor>(reduction).run(inputs, outputs, count);
+    case ReduceOp::sum:
+    case ReduceOp::max:
+    case ReduceOp::bit_or:
+    case ReduceOp::logical_or: return Loops<Boolean, Max>(reduction).run(inputs, outputs, count);
+    default: return Loops<Boolean, Min>(reduction).run(inputs, outputs, count);
+  }
 }
 
 void reduce(Inputs inputs, Outputs outputs, std::size_t count, const Reduction& reduction) {

@@ -15,8 +15,8 @@ namespace hora {
 /// every CPU. Integers: sums and products wrap around, but what is divided is summed in twice as many bits
 /// or more; a factor other than 1 multiplies in float64, truncates, and keeps to the dtype's range; `divisor`
 /// truncates toward zero.
-/// bool: sum and max mean or,
-/// product and min mean and. `op` is never average (that is sum with a divisor). A value.
+/// bool: sum and max mean or, product and min mean and. Bitwise and logical reductions have no factors and no
+/// divisor. `op` is never average (that is sum with a divisor). A value.
 struct Reduction {
   DType dtype = DType::float32;
   ReduceOp op = ReduceOp::sum;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 namespace hora {
 namespace {
@@ -13,11 +14,16 @@ template <typename T>
 T neutral(ReduceOp op) {
   using Limits = std::numeric_limits<T>;
   switch (op) {
-    case ReduceOp::product: return T{1};
+    case ReduceOp::product:
+    case ReduceOp::logical_and: return T{1};
+    case ReduceOp::bit_and:
+      if constexpr (std::is_integral_v<T>) return static_cast<T>(-1);  // every bit
+      break;
     case ReduceOp::min: return Limits::has_infinity ? Limits::infinity() : Limits::max();
     case ReduceOp::max: return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
-    default: return T{0};
+    default: break;
   }
+  return T{0};
 }
 
 }  // namespace

@@ -188,7 +188,8 @@ class Admission {
     if (entry_.dtype == DType::boolean && entry_.op == ReduceOp::average) {
       refuse("bool has no average; use sum (or), product (and), min or max");
     }
-    if (entry_.dtype == DType::boolean && (entry_.prescale != 1.0 || entry_.postscale != 1.0)) {
+    const bool scales = entry_.prescale != 1.0 || entry_.postscale != 1.0;
+    if (entry_.dtype == DType::boolean && scales)
       refuse("bool cannot be scaled; leave prescale and postscale at 1");
     }
     if (!std::isfinite(entry_.prescale) || !std::isfinite(entry_.postscale)) {
@@ -214,7 +215,12 @@ class Admission {
     memory(entry_.output, "output");
   }
 
+    if (is_bitwise(entry_.op) && is_float(entry_.dtype)) {
+      refuse(
+          fmt::format("{} takes integers and bool, not {}", hora::name(entry_.op), hora::name(entry_.dtype)));
   void allgather() const {
+    if ((is_bitwise(entry_.op) || is_logical(entry_.op)) && scales)
+      refuse(fmt::format("{} has no factors; leave prescale and postscale at 1", hora::name(entry_.op)));
     if (entry_.shape.empty())
       refuse("a scalar has no first dimension to gather along; make it a tensor of 1 element");
     allocator();
@@ -246,7 +252,7 @@ class Admission {
 
   void scan() const {
     if (entry_.op == ReduceOp::average || entry_.op == ReduceOp::adasum)
-      refuse(fmt::format("scan reduces by sum, min, max or product, not by {}", hora::name(entry_.op)));
+      refuse(fmt::format("scan does not know {}; use another reduction", hora::name(entry_.op)));
     memory(entry_.input, "input");
     memory(entry_.output, "output");
     reduction();
@@ -296,9 +302,7 @@ class Admission {
 
   void reducescatter() const {
     if (entry_.shape.empty()) refuse("a scalar has no first dimension to scatter; make it a tensor");
-    if (entry_.op != ReduceOp::average && entry_.op != ReduceOp::sum) {
-      refuse(fmt::format("reducescatter reduces by average or sum, not by {}", hora::name(entry_.op)));
-    }
+    if (entry_.op == ReduceOp::adasum) refuse("reducescatter does not know adasum; use allreduce");
     memory(entry_.input, "input");
     if (entry_.shape.front() > 0) output_of_scatter();
     reduction();
@@ -322,10 +326,12 @@ class Admission {
     return rows == 0 ? 0 : all / rows * static_cast<std::size_t>(own_rows());
   }
 
-  /// Only wide floats are narrowed; everything else travels as it is.
+  /// Only wide floats are narrowed; everything else travels as it is. A logical reduction narrows nothing, so
+  /// that no element becomes zero.
   [[nodiscard]] DType wire() const {
     const bool wide = entry_.dtype == DType::float32 || entry_.dtype == DType::float64;
-    return traits_.packs && wide && is_half(entry_.wire) ? entry_.wire : entry_.dtype;
+    const bool narrows = traits_.packs && wide && is_half(entry_.wire) && !is_logical(entry_.op);
+    return narrows ? entry_.wire : entry_.dtype;
   }
 
   const Entry& entry_;

@@ -15,9 +15,9 @@ bool nccl_takes(const Request& request) {
   const OperationTraits& operation = traits(request.operation);
   if (!operation.on_gpu || request.op == ReduceOp::adasum) return false;
   // The divisor of an average is known later, and is one for those that are alone only.
-  const int divisor = request.op == ReduceOp::average ? 2 : 1;
-  return !operation.reduces ||
-         nccl_reduces({request.wire, ReduceOp::sum, request.prescale, request.postscale, divisor});
+  const bool average = request.op == ReduceOp::average;
+  return !operation.reduces || nccl_reduces({request.wire, average ? ReduceOp::sum : request.op,
+                                             request.prescale, request.postscale, average ? 2 : 1});
 }
 
 }  // namespace

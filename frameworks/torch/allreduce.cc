@@ -136,7 +136,7 @@ TensorHandle allreduce_async_(Runtime& hora, const torch::Tensor& tensor, const 
 torch::Tensor allreduce(Runtime& hora, const torch::Tensor& tensor, const ReduceOptions& options) {
   const BlockingScope blocking;
   const torch::Tensor output = allreduce_async(hora, tensor, options).wait();
-  if (is_sparse(tensor) || !is_tracked(tensor)) return output;
+  if (is_sparse(tensor) || is_logical(options.op) || !is_tracked(tensor)) return output;
   if (is_selecting(options.op)) {
     const torch::Tensor brought = tensor.detach().clone();
     return with_gradient(tensor, output, [&hora, options, brought](const std::vector<torch::Tensor>& all) {
@@ -174,7 +174,7 @@ std::vector<torch::Tensor> grouped_allreduce(Runtime& hora, torch::TensorList te
                                              const ReduceOptions& options) {
   const BlockingScope blocking;
   auto outputs = grouped_allreduce_async(hora, tensors, options).wait();
-  if (!is_tracked(tensors)) return outputs;
+  if (is_logical(options.op) || !is_tracked(tensors)) return outputs;
   const auto floats = differentiable(tensors);
   std::vector<torch::Tensor> brought;
   if (is_selecting(options.op)) {

@@ -120,6 +120,8 @@ Entry scatter_entry(const Scattered& scattered, const std::string& name, const R
   return entry;
 }
 
+bool has_gradient(ReduceOp op) { return op == ReduceOp::average || op == ReduceOp::sum; }
+
 /// A sum's gradient is that of an average times the number of ranks.
 double gradient_factor(const ReduceOptions& options, int ranks) {
   return options.prescale * options.postscale * (options.op == ReduceOp::sum ? ranks : 1);
@@ -248,7 +250,7 @@ TensorHandle reducescatter_async(Runtime& hora, const torch::Tensor& tensor, con
 torch::Tensor reducescatter(Runtime& hora, const torch::Tensor& tensor, const ReduceOptions& options) {
   const BlockingScope blocking;
   const torch::Tensor output = reducescatter_async(hora, tensor, options).wait();
-  if (!is_tracked(tensor)) return output;
+  if (!has_gradient(options.op) || !is_tracked(tensor)) return output;
   const auto own = place_in_set(hora, options.process_set, options.name);
   const OperationOptions back{gradient_name(options.name), options.process_set};
   return with_gradient(tensor, output,
@@ -285,7 +287,7 @@ std::vector<torch::Tensor> grouped_reducescatter(Runtime& hora, torch::TensorLis
                                                  const ReduceOptions& options) {
   const BlockingScope blocking;
   Tensors outputs = grouped_reducescatter_async(hora, tensors, options).wait();
-  if (!is_tracked(tensors)) return outputs;
+  if (!has_gradient(options.op) || !is_tracked(tensors)) return outputs;
   const auto floats = differentiable(tensors);
   const auto own = place_in_set(hora, options.process_set, options.name);
   const OperationOptions back{gradient_name(options.name), options.process_set};

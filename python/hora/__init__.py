@@ -82,7 +82,19 @@ from hora._rooted import gather, gather_async, reduce, reduce_async, scan, scan_
 from hora._synchronization import barrier, join
 from hora._timeline import start_timeline, stop_timeline
 from hora.compression import Compression
-from hora.ops import Adasum, Average, Max, Min, Product, Sum
+from hora.ops import (
+    Adasum,
+    Average,
+    BitAnd,
+    BitOr,
+    BitXor,
+    LogicalAnd,
+    LogicalOr,
+    Max,
+    Min,
+    Product,
+    Sum,
+)
 from hora.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 
 __all__ = [
@@ -108,6 +120,11 @@ __all__ = [
     "Max",
     "Min",
     "ProcessSet",
+    "BitAnd",
+    "BitOr",
+    "BitXor",
+    "LogicalAnd",
+    "LogicalOr",
     "Product",
     "Received",
     "Sum",

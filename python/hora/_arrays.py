@@ -52,9 +52,11 @@ def allreduce(
     Args:
         array: any shape, the same on all ranks; dtype uint8, int8, int16, int32, int64, float16, bfloat16,
             float32, float64 or bool; on the CPU or a GPU.
-        op: Average (default), Sum, Adasum, Min, Max or Product. 16-bit floats are summed in float32; averages
-            of integers are exact and then truncated toward zero, so 1 and 2 give 1; bool has no average;
-            Adasum is for floating-point elements.
+        op: Average (default), Sum, Adasum, Min, Max, Product, BitAnd, BitOr, BitXor, LogicalAnd or LogicalOr.
+            16-bit floats are summed in float32; averages of integers are exact and then truncated toward
+            zero, so 1 and 2 give 1; bool has no average; Adasum is for floating-point elements. The bitwise
+            ones are for integers and bool; they and the logical ones, whose result is 0 or 1, take no
+            factors.
 
     Returns:
         A new array of the same shape and dtype, the same bits on every rank.
@@ -210,11 +212,11 @@ def reducescatter(
     Args:
         array: at least 1-dimensional; shape and dtype are the same on all ranks; dtypes as for `allreduce`;
             on the CPU or a GPU.
-        op: Average (default) or Sum.
+        op: Average (default), or any but Adasum, as for `allreduce`.
 
     Raises:
         HoraArgumentError: the array cannot be sent, is a scalar, or this rank is no member of the set.
-        HoraUnsupportedError (also a HoraInternalError): another op.
+        HoraUnsupportedError (also a HoraInternalError): op is Adasum.
         HoraInternalError: the ranks disagree about shape, dtype or op, or one has joined.
     """
     return _job.run(

@@ -113,7 +113,7 @@ def reduce(
 
     Args:
         array: any shape, the same on all ranks; dtypes as for `allreduce`; on the CPU or a GPU.
-        op: Average (default), Sum, Min, Max or Product.
+        op: Average (default), or any but Adasum, as for `allreduce`.
 
     Raises:
         HoraArgumentError: the array cannot be sent, there is no such rank or op, or this rank is no member of
@@ -141,7 +141,8 @@ def scan(
 
     Args:
         array: any shape, the same on all ranks; dtypes as for `allreduce`; on the CPU or a GPU.
-        op: Sum (default), Min, Max or Product. 16-bit floats are summed in float32 and rounded once.
+        op: Sum (default), or any but Average and Adasum, as for `allreduce`. 16-bit floats are summed in
+            float32 and rounded once.
 
     Raises:
         HoraArgumentError: the array cannot be sent, there is no such op, or this rank is no member of the

@@ -37,7 +37,7 @@ def join(device: int = -1, *, divide_by_initial_world_size: bool = True) -> int:
     has said so.
 
     Until then it takes part in the operations of the others by itself. It counts as zeros in sums, averages
-    and Adasum, as the neutral element in Min, Max and Product (where Horovod counts zeros, too), and brings
+    and Adasum, as the neutral element in the other reductions (where Horovod counts zeros, too), and brings
     no rows to allgather and sparse allreduce. The other operations fail with HoraInternalError on the ranks
     that are still there, and operations of process sets other than `global_process_set` wait for their
     members. May be used again and again, once every epoch.

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reductions, by Horovod's numbers. Note that Average is 0, and so is false."""
+"""The reductions. The first six have Horovod's numbers. Note that Average is 0, and so is false.
+
+BitAnd, BitOr and BitXor take integers and bool. LogicalAnd and LogicalOr take every dtype: an element that is
+not zero is true, and the result is 0 or 1. None of these has factors."""
 
 from __future__ import annotations
 
@@ -14,6 +17,11 @@ Adasum = 2
 Min = 3
 Max = 4
 Product = 5
+BitAnd = 6
+BitOr = 7
+BitXor = 8
+LogicalAnd = 9
+LogicalOr = 10
 
 _NATIVE = {
     Average: _native.ReduceOp.average,
@@ -22,6 +30,11 @@ _NATIVE = {
     Min: _native.ReduceOp.min,
     Max: _native.ReduceOp.max,
     Product: _native.ReduceOp.product,
+    BitAnd: _native.ReduceOp.bit_and,
+    BitOr: _native.ReduceOp.bit_or,
+    BitXor: _native.ReduceOp.bit_xor,
+    LogicalAnd: _native.ReduceOp.logical_and,
+    LogicalOr: _native.ReduceOp.logical_or,
 }
 
 
@@ -45,7 +58,10 @@ def chosen(average: bool | None, op: int | None) -> int:
 def checked(op: int) -> int:
     """The reduction. Raises HoraArgumentError if it is none."""
     if not isinstance(op, int) or op not in _NATIVE:
-        raise HoraArgumentError(f"op={op!r} is no reduction: use Average, Sum, Adasum, Min, Max or Product")
+        raise HoraArgumentError(
+            f"op={op!r} is no reduction: use Average, Sum, Adasum, Min, Max, Product, BitAnd, BitOr, BitXor, "
+            "LogicalAnd or LogicalOr"
+        )
     return op
 
 
@@ -56,8 +72,8 @@ def native(op: int) -> _native.ReduceOp:
 
 def check_scattered(op: int, name: str) -> None:
     """Raises HoraUnsupportedError for a reduction that reducescatter lacks."""
-    if checked(op) not in (Average, Sum):
+    if checked(op) == Adasum:
         raise HoraUnsupportedError(
-            f"'{name}': reducescatter takes op=Average or op=Sum; for the others use allreduce, and take "
-            "this rank's rows of the result"
+            f"'{name}': reducescatter does not take op=Adasum; use allreduce, and take this rank's rows of "
+            "the result"
         )

@@ -113,15 +113,19 @@ double expected(DType dtype, ReduceOp op, int ranks, std::size_t index) {
     if (op == ReduceOp::product) result *= next;
     if (op == ReduceOp::min) result = std::min(result, next);
     if (op == ReduceOp::max) result = std::max(result, next);
+    if (op == ReduceOp::bit_xor) result = static_cast<int>(result) ^ static_cast<int>(next);
+    if (op == ReduceOp::logical_and) result = static_cast<double>(result != 0 && next != 0);
   }
-  return dtype == DType::boolean ? static_cast<double>(result != 0) : result;
+  return dtype == DType::boolean || is_logical(op) ? static_cast<double>(result != 0) : result;
 }
 
 TEST_P(CollectiveSuite, ReducesEveryDTypeByEveryOpAtEverySize) {
   run([](int rank, Collective& collective) {
     for (int d = 0; d < kDTypes; ++d) {
       const auto dtype = static_cast<DType>(d);
-      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product}) {
+      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product,
+                                ReduceOp::bit_xor, ReduceOp::logical_and}) {
+        if (is_bitwise(op) && (is_float(dtype) || dtype == DType::boolean)) continue;
         if (!GetParam().backend.reduces({dtype, op, 1.0, 1.0, 1})) continue;
         for (const std::size_t count : {1, 33, 5000, 70000}) {
           if (count > 5000 && op != ReduceOp::sum) continue;
@@ -494,9 +498,10 @@ TEST_P(CollectiveSuite, ScattersWhatItReducesInAnyParts) {
           Tensor input(collective, owned, dtype, total);
           Tensor output(collective, !owned, dtype, counts[static_cast<std::size_t>(rank)]);
           input.fill([&](std::size_t i) { return value(rank, i); });
-          collective.reducescatter(input.data(), output.data(), counts, {dtype, ReduceOp::sum, 1.0, 1.0, 1});
-          ASSERT_TRUE(output.holds(
-              [&](std::size_t i) { return expected(dtype, ReduceOp::sum, ranks(), begin + i); }));
+          for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max}) {
+            collective.reducescatter(input.data(), output.data(), counts, {dtype, op, 1.0, 1.0, 1});
+            ASSERT_TRUE(output.holds([&](std::size_t i) { return expected(dtype, op, ranks(), begin + i); }));
+          }
         }
       }
     }

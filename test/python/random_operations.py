@@ -165,7 +165,7 @@ def allreduce(draw: Draw, name: str) -> tuple[str, Start]:
 
 def reducescatter(draw: Draw, name: str) -> tuple[str, Start]:
     process_set = draw.process_set
-    op = draw.one_of((hvd.Average, hvd.Sum))
+    op = draw.one_of((hvd.Average, hvd.Sum, hvd.Min, hvd.Max, hvd.Product))
     factors = drawn_factors(draw, op)
     reduced = [
         drawn_reduction(draw, op, *factors.values(), least=1) for _ in range(int(draw.rng.integers(1, 4)))

@@ -190,3 +190,44 @@ def test_adasum_is_the_tree_of_pairs_over_the_ranks_of_the_set():
         assert torch.equal(hvd.allreduce(orthogonal, op=hvd.Adasum), torch.ones(4))
     """,
     )
+
+
+def test_bits_and_truths_are_reduced_and_reducescatter_takes_all_but_adasum():
+    run_ready(
+        3,
+        """
+        import functools, operator, numpy as np, pytest, torch, hora, hora.torch as hvd
+        hvd.init()
+        rank, size = hvd.rank(), hvd.size()
+        values = [torch.randint(-4, 5, (5, 7), generator=torch.Generator().manual_seed(r)) for r in range(size)]
+        def expected(op, all):
+            return functools.reduce(op, all)
+        bitwise = {hvd.BitAnd: operator.and_, hvd.BitOr: operator.or_, hvd.BitXor: operator.xor}
+        logical = {hvd.LogicalAnd: torch.logical_and, hvd.LogicalOr: torch.logical_or}
+        for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool):
+            brought = [each.to(dtype) for each in values]
+            for op, whole in bitwise.items():
+                assert torch.equal(hvd.allreduce(brought[rank], op=op), expected(whole, brought)), (dtype, op)
+        for dtype in (torch.uint8, torch.int64, torch.bool, torch.float16, torch.bfloat16, torch.float32, torch.float64):
+            brought = [each.to(dtype) for each in values]
+            for op, whole in logical.items():
+                want = expected(whole, brought).to(dtype)
+                assert torch.equal(hvd.allreduce(brought[rank], op=op, compression=hvd.Compression.fp16), want), (dtype, op)
+                assert torch.equal(hvd.reducescatter(brought[rank], op=op), torch.tensor_split(want, size)[rank])
+        tiny = torch.full((3,), 1e-30, requires_grad=True)
+        result = hvd.allreduce(tiny, op=hvd.LogicalAnd, compression=hvd.Compression.fp16)
+        assert result.tolist() == [1, 1, 1] and not result.requires_grad
+        floats = [each.to(torch.float32) for each in values]
+        for op, whole in ((hvd.Min, torch.minimum), (hvd.Max, torch.maximum), (hvd.Product, torch.mul)):
+            want = torch.tensor_split(expected(whole, floats), size)[rank]
+            assert torch.equal(hvd.reducescatter(floats[rank].clone().requires_grad_(), op=op), want)
+            assert torch.equal(hvd.grouped_reducescatter([floats[rank]], op=op)[0], want)
+            assert np.array_equal(hora.reducescatter(floats[rank].detach().numpy(), op=op), want)
+        assert hora.allreduce(np.array([rank, 4]), op=hora.BitOr).tolist() == [3, 4]
+        assert hora.scan(np.array([1 << rank]), op=hora.BitOr).tolist() == [2 ** (rank + 1) - 1]
+        with pytest.raises(ValueError, match="bit_or takes integers and bool, not float32"):
+            hvd.allreduce(torch.ones(1), op=hvd.BitOr)
+        with pytest.raises(ValueError, match="logical_or has no factors"):
+            hvd.allreduce(torch.ones(1), op=hvd.LogicalOr, prescale_factor=2.0)
+    """,
+    )

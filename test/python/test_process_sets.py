@@ -134,7 +134,7 @@ def test_numpy_arrays_have_them_too():
         assert hora.alltoall(np.arange(3) + 10 * rank).tolist() == [rank, 10 + rank, 20 + rank]
         assert hora.reducescatter(np.full((4, 2), rank, np.float32)).tolist() == [[1.0, 1.0]] * (2 if rank == 0 else 1)
         for wrong in (lambda: hora.alltoall(np.ones(4)), lambda: hora.alltoall(np.ones(3), [1, 1]), lambda: hora.alltoall(np.float32(1)),
-                      lambda: hora.reducescatter(np.float32(1)), lambda: hora.reducescatter(np.ones(3), op=hora.Max)):
+                      lambda: hora.reducescatter(np.float32(1)), lambda: hora.reducescatter(np.ones(3), op=hora.Adasum)):
             with pytest.raises(ValueError):
                 wrong()
         for batch in range(rank):

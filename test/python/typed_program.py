@@ -53,7 +53,10 @@ def main() -> None:
         hvd.rocm_built(),
     ]
     nccl: int = hvd.nccl_built()
-    ops: list[int] = [hvd.Average, hvd.Sum, hvd.Adasum, hvd.Min, hvd.Max, hvd.Product]
+    ops: list[int] = [
+        *(hvd.Average, hvd.Sum, hvd.Adasum, hvd.Min, hvd.Max, hvd.Product),
+        *(hvd.BitAnd, hvd.BitOr, hvd.BitXor, hvd.LogicalAnd, hvd.LogicalOr),
+    ]
     print(where, truths, nccl, ops, hvd.memory_report().splitlines())
 
     x = torch.ones(4, 2)

@@ -62,11 +62,10 @@ Task task_of(std::uint64_t seed, std::uint64_t number, std::size_t sets) {
   task.number = number;
   task.operation = kKinds[dice.below(kKinds.size())];
   task.dtype = static_cast<DType>(dice.below(kDTypes));
-  task.op = static_cast<ReduceOp>(dice.below(5));  // adasum has its own tests: it is not exact
+  task.op = static_cast<ReduceOp>(dice.below(5));  // not adasum, which is not exact
   if (task.dtype == DType::boolean && task.op == ReduceOp::average) task.op = ReduceOp::max;
   if (reduces(task.operation) && (task.dtype == DType::float32 || task.dtype == DType::float64))
     task.wire = std::array{DType::float32, DType::float16, DType::bfloat16}[dice.below(3)];
-  if (task.operation == Operation::reducescatter) task.op = ReduceOp::sum;  // or average
   task.set = dice.below(3) == 0 ? dice.below(sets) : 0;
   task.rows = rows_from(dice, number);
   task.width = dice.below(4) == 0 ? 3 : 1;

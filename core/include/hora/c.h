@@ -37,7 +37,19 @@ enum hora_dtype {
   HORA_BOOL
 };
 
-enum hora_reduce_op { HORA_AVERAGE, HORA_SUM, HORA_MIN, HORA_MAX, HORA_PRODUCT, HORA_ADASUM };
+enum hora_reduce_op {
+  HORA_AVERAGE,
+  HORA_SUM,
+  HORA_MIN,
+  HORA_MAX,
+  HORA_PRODUCT,
+  HORA_ADASUM,
+  HORA_BIT_AND,
+  HORA_BIT_OR,
+  HORA_BIT_XOR,
+  HORA_LOGICAL_AND,
+  HORA_LOGICAL_OR
+};
 
 /* An operation under way; give it back with hora_wait or hora_release. */
 typedef struct hora_handle hora_handle;

@@ -41,8 +41,23 @@ enum class NumberKind : std::uint8_t {
 ///   (1 - a.b / (2 a.a)) a + (1 - a.b / (2 b.b)) b,
 /// which is their sum if they are orthogonal and their mean if they are equal (Maleki et al., "Scaling
 /// Distributed Training with Adaptive Summation", 2020).
-enum class ReduceOp : std::uint8_t { average, sum, min, max, product, adasum };
-inline constexpr int kReduceOps = 6;
+///
+/// bit_and, bit_or and bit_xor (integers and boolean) combine the bits of the elements. logical_and and
+/// logical_or (every dtype) take an element that is not zero for true; the result is 0 or 1.
+enum class ReduceOp : std::uint8_t {
+  average,
+  sum,
+  min,
+  max,
+  product,
+  adasum,
+  bit_and,
+  bit_or,
+  bit_xor,
+  logical_and,
+  logical_or
+};
+inline constexpr int kReduceOps = 11;
 
 /// The size of one element, in bytes.
 [[nodiscard]] std::size_t size_of(DType dtype);
@@ -58,6 +73,16 @@ inline constexpr int kReduceOps = 6;
 
 [[nodiscard]] constexpr bool is_float(DType dtype) {
   return dtype >= DType::float16 && dtype <= DType::float64;
+}
+
+/// Whether a reduction combines the bits of elements: integers and boolean only, without factors.
+[[nodiscard]] constexpr bool is_bitwise(ReduceOp op) {
+  return op >= ReduceOp::bit_and && op <= ReduceOp::bit_xor;
+}
+
+/// Whether a reduction only looks which elements are zero: without factors.
+[[nodiscard]] constexpr bool is_logical(ReduceOp op) {
+  return op == ReduceOp::logical_and || op == ReduceOp::logical_or;
 }
 
 }  // namespace hora

@@ -38,9 +38,9 @@
 /// on the GPU go side by side.
 ///
 /// `allreduce`, `allgather`, `broadcast`, `alltoall`, `reducescatter` and their groups are differentiable;
-/// what ends in `_async` or `_` is not. backward() is then an operation of all ranks of the set, too, and
-/// refers to the Runtime. Gradients are those of Horovod, which means that those of allgather and broadcast
-/// are averaged over the ranks, not summed.
+/// functions whose names end in `_async` or `_` are not. backward() is then an operation of all ranks of the
+/// set, too, and refers to the Runtime. Gradients are those of Horovod, which means that those of allgather
+/// and broadcast are averaged over the ranks, not summed.
 namespace hora {
 
 /// The dtype of elements on their way between ranks. Sums are made in float32 all the same.
@@ -127,7 +127,7 @@ using TensorsHandle = Pending<std::vector<torch::Tensor>>;
 ///
 /// Its gradient is the gradients of all ranks, reduced in the same way; with min, max and product that of the
 /// sum of what all ranks make of the result (ranks with equal extremes share it). The name of that reduction
-/// is `name` + ".gradient".
+/// is `name` + ".gradient". The logical reductions have no gradient.
 ///
 ///     x = allreduce(hora, x);                                   // the average
 ///     x = allreduce(hora, x, ReduceOp::sum);
@@ -234,10 +234,10 @@ Pending<Alltoall> alltoall_async(Runtime& hora, const torch::Tensor& tensor,
                                  const std::vector<std::int64_t>& splits = {},
                                  const OperationOptions& options = {});
 
-/// This rank's rows of the tensor reduced over all ranks, by average or sum: `scattered_rows` says how many
-/// each has; few rows leave none for the last ranks. The shape is the same on all ranks; scalars are refused.
+/// This rank's rows of the tensor reduced over all ranks, not by adasum: `scattered_rows` says how many each
+/// has; few rows leave none for the last ranks. The shape is the same on all ranks; scalars are refused.
 /// The gradient is the gradients of all ranks, one after the other, times prescale and postscale; with sum
-/// also times the number of ranks.
+/// also times the number of ranks. Other reductions have none.
 ///
 ///     const auto own_rows = reducescatter(hora, x, {.op = ReduceOp::sum});
 torch::Tensor reducescatter(Runtime& hora, const torch::Tensor& tensor, const ReduceOptions& options = {});
@@ -281,7 +281,7 @@ torch::Tensor reduce(Runtime& hora, const torch::Tensor& tensor, int root, const
 TensorHandle reduce_async(Runtime& hora, const torch::Tensor& tensor, int root,
                           const ReduceOptions& options = {});
 
-/// The tensor reduced, by sum, min, max or product, over this rank and those before it in the process set.
+/// The tensor reduced, not by average or adasum, over this rank and those before it in the process set.
 /// The shape is the same on all ranks. No gradient. As MPI_Scan.
 ///
 ///     const auto up_to_here = scan(hora, x);

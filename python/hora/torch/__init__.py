@@ -63,7 +63,19 @@ from hora._objects import (
 from hora._synchronization import barrier, join
 from hora._timeline import start_timeline, stop_timeline
 from hora.compression import Compression
-from hora.ops import Adasum, Average, Max, Min, Product, Sum
+from hora.ops import (
+    Adasum,
+    Average,
+    BitAnd,
+    BitOr,
+    BitXor,
+    LogicalAnd,
+    LogicalOr,
+    Max,
+    Min,
+    Product,
+    Sum,
+)
 from hora.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from hora.torch import _pytorch as _pytorch  # the first: it says why a PyTorch is of no use
 from hora.torch import elastic
@@ -129,6 +141,11 @@ __all__ = [
     "Max",
     "Min",
     "ProcessSet",
+    "BitAnd",
+    "BitOr",
+    "BitXor",
+    "LogicalAnd",
+    "LogicalOr",
     "Product",
     "Received",
     "Sum",

@@ -12,6 +12,8 @@ TEST(NcclModule, ReducesFloatsWithFactorsAndIntegersWithout) {
   EXPECT_TRUE(nccl_reduces({DType::bfloat16, ReduceOp::sum, 0.5, 2.0, 3}));
   EXPECT_TRUE(nccl_reduces({DType::int64, ReduceOp::max, 1.0, 1.0, 1}));
   EXPECT_FALSE(nccl_reduces({DType::int64, ReduceOp::sum, 1.0, 1.0, 3}));
+  EXPECT_FALSE(nccl_reduces({DType::int64, ReduceOp::bit_or, 1.0, 1.0, 1}));
+  EXPECT_FALSE(nccl_reduces({DType::float32, ReduceOp::logical_and, 1.0, 1.0, 1}));
   EXPECT_FALSE(nccl_reduces({DType::int16, ReduceOp::sum, 1.0, 1.0, 1}));
 }
 

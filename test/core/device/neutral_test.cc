@@ -14,14 +14,17 @@ namespace {
 TEST(FillNeutral, ChangesNothingInAnyReductionOfAnyDtype) {
   for (int d = 0; d < kDTypes; ++d) {
     const auto dtype = static_cast<DType>(d);
-    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product}) {
+    for (const ReduceOp op :
+         {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product, ReduceOp::bit_and, ReduceOp::bit_or,
+          ReduceOp::bit_xor, ReduceOp::logical_and, ReduceOp::logical_or}) {
+      if (is_bitwise(op) && is_float(dtype)) continue;
       std::array<std::byte, 64> neutral{};
       std::array<std::byte, 64> values{};
       const bool has_sign = dtype != DType::uint8 && dtype != DType::boolean;
       for (std::size_t i = 0; i < 3; ++i)
-        set_element(
-            values.data(), dtype, i,
-            dtype == DType::boolean ? static_cast<int>(i % 2) : static_cast<int>(i) - (has_sign ? 1 : 0));
+        set_element(values.data(), dtype, i,
+                    dtype == DType::boolean || is_logical(op) ? static_cast<int>(i % 2)
+                                                              : static_cast<int>(i) - (has_sign ? 1 : 0));
       fill_neutral(neutral.data(), dtype, op, 3);
       std::array<std::byte, 64> result{};
       const std::array<const void*, 2> inputs{values.data(), neutral.data()};

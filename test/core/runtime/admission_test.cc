@@ -116,7 +116,15 @@ TEST(Admit, ChecksReductionsOfReducescatterAndAdasum) {
   Entry entry = good();
   entry.operation = Operation::reducescatter;
   entry.op = ReduceOp::max;
-  EXPECT_EQ(refusal(entry), "'w': reducescatter reduces by average or sum, not by max");
+  EXPECT_EQ(refusal(entry), "");
+  entry.op = ReduceOp::bit_or;
+  EXPECT_EQ(refusal(entry), "'w': bit_or takes integers and bool, not float32");
+  entry.op = ReduceOp::logical_or;
+  entry.postscale = 2;
+  EXPECT_EQ(refusal(entry), "'w': logical_or has no factors; leave prescale and postscale at 1");
+  entry.postscale = 1;
+  entry.op = ReduceOp::adasum;
+  EXPECT_EQ(refusal(entry), "'w': reducescatter does not know adasum; use allreduce");
   entry.op = ReduceOp::sum;
   entry.shape = {};
   EXPECT_NE(refusal(entry).find("a scalar has no first dimension"), std::string::npos);
@@ -168,7 +176,7 @@ TEST(Admit, OnlyTheRootOfAScatterOrReduceNeedsItsSide) {
 TEST(Admit, AScanHasNoAverage) {
   Entry entry = good();
   entry.operation = Operation::scan;
-  EXPECT_EQ(refusal(entry), "'w': scan reduces by sum, min, max or product, not by average");
+  EXPECT_EQ(refusal(entry), "'w': scan does not know average; use another reduction");
   entry.op = ReduceOp::min;
   EXPECT_EQ(refusal(entry), "");
 }

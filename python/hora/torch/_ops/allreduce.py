@@ -158,6 +158,7 @@ def _selected_gradient(tensor: torch.Tensor, gradient: torch.Tensor, how: Reduct
 
 
 _SELECTING = (ops.Min, ops.Max, ops.Product)
+_WITHOUT_GRADIENT = (ops.LogicalAnd, ops.LogicalOr)
 
 
 class _Allreduce(torch.autograd.Function):
@@ -177,7 +178,7 @@ class _Allreduce(torch.autograd.Function):
 
 
 def _reduced(tensor: torch.Tensor, name: str | None, how: Reduction) -> torch.Tensor:
-    if not tracked(tensor) or sparse.is_sparse(tensor):
+    if not tracked(tensor) or sparse.is_sparse(tensor) or how.op in _WITHOUT_GRADIENT:
         plain: torch.Tensor = _job.run(_start, tensor, name, how)
         return plain
     sent, decompressed = how.compressed(tensor)
@@ -200,15 +201,17 @@ def allreduce(
 
     Differentiable. With Average, Sum and Adasum the gradient is the gradients of all ranks reduced in the
     same way. With Min, Max and Product it is that of the sum over all ranks (equal extremes share it), where
-    Horovod's means nothing.
+    Horovod's means nothing. With LogicalAnd and LogicalOr there is none.
 
     Args:
         tensor: any shape, the same on all ranks; dtype uint8, int8, int16, int32, int64, float16, bfloat16,
             float32, float64 or bool; on the CPU or a GPU. A sparse COO tensor is reduced by way of its
             indices and values, with Average or Sum, and the result is sparse and coalesced.
-        op: Average (default), Sum, Adasum, Min, Max or Product. 16-bit floats are summed in float32; averages
-            of integers are exact and then truncated toward zero, so 1 and 2 give 1; averages divide by the
-            size of the set; bool has no average; Adasum is for floating-point elements.
+        op: Average (default), Sum, Adasum, Min, Max, Product, BitAnd, BitOr, BitXor, LogicalAnd or LogicalOr.
+            16-bit floats are summed in float32; averages of integers are exact and then truncated toward
+            zero, so 1 and 2 give 1; averages divide by the size of the set; bool has no average; Adasum is
+            for floating-point elements. The bitwise ones are for integers and bool; they and the logical
+            ones, whose result is 0 or 1, take no factors.
 
     Returns:
         A new tensor of the same shape and dtype, the same bits on every rank.
@@ -299,7 +302,7 @@ class _GroupedAllreduce(torch.autograd.Function):
 
 def _group_reduced(tensors: Sequence[torch.Tensor], name: str | None, how: Reduction) -> list[torch.Tensor]:
     listed = members(tensors, label("grouped_allreduce", name))
-    if not any(tracked(tensor) for tensor in listed):
+    if how.op in _WITHOUT_GRADIENT or not any(tracked(tensor) for tensor in listed):
         return list(_job.run(_start_group, listed, name, how))
     return how.apply_to_group(_GroupedAllreduce, name, listed)
 
@@ -322,7 +325,7 @@ def grouped_allreduce(
 
     Args:
         tensors: one tensor or more, of any shapes and dtypes, as many on all ranks; dense.
-        op: Average (default), Sum, Adasum, Min, Max or Product, as for `allreduce`.
+        op: as for `allreduce`.
 
     Returns:
         A list of new tensors.

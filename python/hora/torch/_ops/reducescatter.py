@@ -77,6 +77,9 @@ def _gradient_factor(how: Reduction) -> float:
     return how.prescale * how.postscale * (how.process_set.size() or 1 if how.op == ops.Sum else 1)
 
 
+_WITH_GRADIENT = (ops.Average, ops.Sum)
+
+
 class _Reducescatter(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, name: str | None, how: Reduction) -> torch.Tensor:
@@ -106,27 +109,27 @@ def reducescatter(
     """This rank's rows of the tensor reduced over all ranks. Of r rows each of the n ranks of the set gets r
     // n, the first r % n ranks one more; so the last ranks get none if there are few.
 
-    Differentiable: the gradients of all ranks, one after the other, times the factors; for Sum also times the
-    size of the set, as in Horovod.
+    Differentiable with Average and Sum: the gradients of all ranks, one after the other, times the factors;
+    for Sum also times the size of the set, as in Horovod. With another op the result has no gradient.
 
     Args:
         tensor: at least 1-dimensional, the same shape on all ranks; dtypes as for `allreduce`; dense, on the
             CPU or a GPU.
-        op: Average (default) or Sum.
+        op: Average (default), or any but Adasum, as for `allreduce`.
 
     Returns:
         A new tensor.
 
     Raises:
         HoraShapeError (a ValueError): the tensor is a scalar.
-        HoraUnsupportedError (a RuntimeError and a ValueError): another op.
+        HoraUnsupportedError (a RuntimeError and a ValueError): op is Adasum.
         HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, or this
             rank is no member of the process set.
         HoraInternalError (a RuntimeError): the ranks disagree about shape, dtype, op or factors, or one has
             joined.
     """
     how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
-    if not tracked(tensor):
+    if op not in _WITH_GRADIENT or not tracked(tensor):
         plain: torch.Tensor = _job.run(_start, tensor, name, how)
         return plain
     sent, decompressed = how.compressed(tensor)
@@ -167,7 +170,7 @@ def grouped_reducescatter(
 
     Args:
         tensors: one tensor or more, as many on all ranks; each as for `reducescatter`.
-        op: Average (default) or Sum.
+        op: as for `reducescatter`.
 
     Returns:
         A list of new tensors.
@@ -178,6 +181,6 @@ def grouped_reducescatter(
     """
     how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
     listed = members(tensors, label("grouped_reducescatter", name))
-    if not any(tracked(tensor) for tensor in listed):
+    if op not in _WITH_GRADIENT or not any(tracked(tensor) for tensor in listed):
         return list(_job.run(_start_group, listed, name, how))
     return how.apply_to_group(_GroupedReducescatter, name, listed)

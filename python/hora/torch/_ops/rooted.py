@@ -128,7 +128,7 @@ def reduce(
 
     Args:
         tensor: any shape, the same on all ranks; dtypes as for `allreduce`; dense, on the CPU or a GPU.
-        op: Average (default), Sum, Min, Max or Product.
+        op: Average (default), or any but Adasum, as for `allreduce`.
 
     Raises:
         HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, there is
@@ -165,7 +165,8 @@ def scan(
 
     Args:
         tensor: any shape, the same on all ranks; dtypes as for `allreduce`; dense, on the CPU or a GPU.
-        op: Sum (default), Min, Max or Product. 16-bit floats are summed in float32 and rounded once.
+        op: Sum (default), or any but Average and Adasum, as for `allreduce`. 16-bit floats are summed in
+            float32 and rounded once.
 
     Raises:
         HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, there is
