@@ -27,14 +27,14 @@ std::shared_ptr<std::byte> copy_of(const void* elements, std::size_t bytes) {
   return copy;
 }
 
-void deliver(const Incoming& wanted, const Envelope& envelope, const void* elements) {
+void deliver(const Incoming& waiting, const Envelope& envelope, const void* elements) {
   try {
-    void* memory = wanted.memory_for(envelope);
+    void* memory = waiting.memory_for(envelope);
     if (const auto bytes = content_bytes(envelope); bytes > 0) std::memcpy(memory, elements, bytes);
   } catch (const Error& error) {
-    return wanted.done(error.status(), &envelope);
+    return waiting.done(error.status(), &envelope);
   }
-  wanted.done({}, &envelope);
+  waiting.done({}, &envelope);
 }
 
 void fail(std::list<Incoming> waiting, const Status& why, Calls& calls) {

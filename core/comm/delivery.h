@@ -24,13 +24,13 @@ inline void run(const Calls& calls) {
 [[nodiscard]] std::shared_ptr<std::byte> copy_of(const void* elements, std::size_t bytes);
 
 /// Gives a message whose elements are here to the receive that waits for it.
-void deliver(const Incoming& wanted, const Envelope& envelope, const void* elements);
+void deliver(const Incoming& waiting, const Envelope& envelope, const void* elements);
 
 /// Tells all of these that nothing will come.
 void fail(std::list<Incoming> waiting, const Status& why, Calls& calls);
-/// For `Matching::give_up`: those from this source (kAnySource: those that say so), and all.
+/// For `Matching::give_up`: those from this source, and all.
 inline auto wants_from(int source) {
-  return [source](const Incoming& wanted) { return wanted.source == source; };
+  return [source](const Incoming& waiting) { return waiting.wanted.source == source; };
 }
 inline bool any_receive(const Incoming&) { return true; }
 

@@ -23,8 +23,7 @@ class Matching {
 
   /// The receive that has waited for such a message longest, if there is one; it waits no more.
   std::optional<Incoming> claim(const Envelope& envelope) {
-    return take_first(waiting_,
-                      [&](const Incoming& wanted) { return takes(wanted.source, wanted.tag, envelope); });
+    return take_first(waiting_, [&](const Incoming& waiting) { return takes(waiting.wanted, envelope); });
   }
   /// Keeps a message that nobody has claimed.
   void keep(Envelope envelope, Arrival arrival) {
@@ -32,15 +31,15 @@ class Matching {
   }
 
   /// The oldest message that such a receive would take, if there is one; it is kept no more.
-  std::optional<Kept> take(int source, int tag) {
-    return take_first(kept_, [&](const Kept& kept) { return takes(source, tag, kept.envelope); });
+  std::optional<Kept> take(const Wanted& wanted) {
+    return take_first(kept_, [&](const Kept& kept) { return takes(wanted, kept.envelope); });
   }
   /// Lets a receive wait for which there is no message.
-  void wait(Incoming wanted) { waiting_.push_back(std::move(wanted)); }
+  void wait(Incoming waiting) { waiting_.push_back(std::move(waiting)); }
 
-  [[nodiscard]] const Envelope* probe(int source, int tag) const {
+  [[nodiscard]] const Envelope* probe(const Wanted& wanted) const {
     const auto found = std::find_if(kept_.begin(), kept_.end(),
-                                    [&](const Kept& kept) { return takes(source, tag, kept.envelope); });
+                                    [&](const Kept& kept) { return takes(wanted, kept.envelope); });
     return found != kept_.end() ? &found->envelope : nullptr;
   }
 
@@ -56,9 +55,10 @@ class Matching {
   }
 
  private:
-  static bool takes(int source, int tag, const Envelope& envelope) {
-    const bool takes_tag = tag == kAnyTag ? envelope.tag != kStateTag : tag == envelope.tag;
-    return takes_tag && (source == kAnySource || source == envelope.source);
+  static bool takes(const Wanted& wanted, const Envelope& envelope) {
+    return wanted.process_set == envelope.process_set &&
+           (wanted.tag == kAnyTag || wanted.tag == envelope.tag) &&
+           (wanted.source == kAnySource || wanted.source == envelope.source);
   }
 
   template <typename T, typename Predicate>

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <vector>
 
 namespace hora {
 
@@ -23,10 +24,18 @@ struct Outgoing {
   std::function<void()> taken = {};
 };
 
-/// A receive.
-struct Incoming {
+/// The messages that a receive takes. A value.
+struct Wanted {
   int source = kAnySource;
   int tag = kAnyTag;
+  int process_set = 0;
+  /// From any source: the ranks of the process set. Empty: all ranks.
+  std::vector<int> members = {};
+};
+
+/// A receive.
+struct Incoming {
+  Wanted wanted;
   /// Returns the memory for the content. Called once, when a message has matched, under the rules of
   /// Outgoing::done. It may throw Error, if the message is not what the receive expects: that message is
   /// dropped.
@@ -65,7 +74,7 @@ class Messenger {
   virtual void receive(Incoming wanted) = 0;
   /// The message that such a `receive` would take at once, if there is one. Throws the status of `abort`, and
   /// Error(aborted) if that source has left and nothing of it is here.
-  [[nodiscard]] virtual std::optional<Envelope> probe(int source, int tag) = 0;
+  [[nodiscard]] virtual std::optional<Envelope> probe(const Wanted& wanted) = 0;
   /// Says that this rank sends nothing more. `done` is called once, under the rules of Outgoing::done: when
   /// all that this rank has sent has arrived, and senders know what it has refused. It is also called when
   /// that can no longer happen. Call `leave` once.

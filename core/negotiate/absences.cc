@@ -9,10 +9,8 @@ void Absences::join(const RankSet& places, const Request& request) {
   divide_by_initial_size_ = request.divide_by_initial_size;
 }
 
-bool Absences::complete(const RankSet& asked, bool joins) const {
-  if (asked == everybody_) return true;
-  if (joins || joined_.empty()) return false;
-  return everybody_.without(asked).without(joined_).empty();
+bool Absences::complete(const RankSet& missing, bool joins) const {
+  return missing.empty() || (!joins && missing.without(joined_).empty());
 }
 
 }  // namespace hora

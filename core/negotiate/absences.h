@@ -33,11 +33,11 @@ class Absences {
   [[nodiscard]] bool any_left(const RankSet& places) const { return left_.intersects(places); }
   [[nodiscard]] bool all_left() const { return left_ == everybody_; }
 
-  /// Whether a tensor waits for no further member. `asked`: the members that have asked for the tensor.
-  /// `joins`: the tensor is a join.
-  [[nodiscard]] bool complete(const RankSet& asked, bool joins) const;
-  /// The members that have left without asking for a tensor. `asked`: the members that have asked for it.
-  [[nodiscard]] RankSet left_without(const RankSet& asked) const { return left_.without(asked); }
+  /// Whether a tensor waits for no further member. `missing`: the members that must ask for the tensor and
+  /// have not. `joins`: the tensor is a join.
+  [[nodiscard]] bool complete(const RankSet& missing, bool joins) const;
+  /// The members of `missing` that have left, and so will never ask.
+  [[nodiscard]] RankSet left_of(const RankSet& missing) const { return left_.common(missing); }
 
  private:
   RankSet everybody_;

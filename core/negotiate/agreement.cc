@@ -185,6 +185,16 @@ std::vector<int> ranks_of(const RankSet& places, const std::vector<int>& members
   return ranks;
 }
 
+RankSet places_of(const std::vector<int>& ranks, const std::vector<int>& members) {
+  RankSet places;
+  for (const int rank : ranks) {
+    const auto member = std::lower_bound(members.begin(), members.end(), rank);
+    if (member != members.end() && *member == rank)
+      places.add(RankSet(static_cast<int>(member - members.begin())));
+  }
+  return places;
+}
+
 std::optional<Request> stand_in(const Request& like) {
   Request request = like;
   request.failed_with.clear();

@@ -28,6 +28,9 @@ struct Voice {
 /// The ranks that have these places.
 [[nodiscard]] std::vector<int> ranks_of(const RankSet& places, const std::vector<int>& members);
 
+/// The places of these ranks; those that are no members have none.
+[[nodiscard]] RankSet places_of(const std::vector<int>& ranks, const std::vector<int>& members);
+
 /// The request of a rank that has joined, where another rank asks for `like`; nothing if that cannot be done
 /// without the rank. A pure function.
 [[nodiscard]] std::optional<Request> stand_in(const Request& like);

@@ -79,6 +79,7 @@ void Branch::add_repeat(DecisionId id, const Arrival& arrival) {
 void Branch::add_request(const Request& request, const Arrival& arrival) {
   dissolve_step_with(request.name);
   const auto entry = add_to(request.name, arrival);
+  entry->second.told = entry->second.told || is_of_some(request);  // ranks that it does not need never ask
   add_asking(entry->second.askings, arrival.ranks, request);
   settle(entry);
 }

@@ -23,8 +23,9 @@ namespace hora {
 /// Ballots of other groups, reports, and the news that a rank leaves or joins go up as they came, at once. So
 /// does everything as long as one of these ranks has left or joined: it asks for nothing more, and the others
 /// would wait for it here. A tensor that some ranks have asked for and others have not goes up after
-/// `kMostWait`, and from then on as it comes. So rank 0 knows which ranks are missing. Nothing that a rank
-/// asks for overtakes what it has asked for before and then leaves or joins.
+/// `kMostWait`, and from then on as it comes. So rank 0 knows which ranks are missing. A request that only
+/// some ranks make (`is_of_some`) goes up at once. Nothing that a rank asks for overtakes what it has asked
+/// for before and then leaves or joins.
 ///
 /// Nothing goes up twice or never, for this reason. Each asking is in one place, `steps_` or `pending_`,
 /// until it is put into a ballot. It leaves that place when it is complete or its time has passed. A tensor

@@ -59,9 +59,12 @@ void Coordinator::ask(Askers& askers, DecisionId id) {
 void Coordinator::ask(Askers& askers, const Request& request) {
   if (request.name.empty()) refuse(askers.places, "a request without a name");
   const auto entry = note_asked(request.name, askers);
-  add_asking(entry->second.askings, askers.places, request);
+  PendingTensor& pending = entry->second;
+  add_asking(pending.askings, askers.places, request);
+  if (is_of_some(request))
+    pending.needed = places_of(request.ranks, members_);  // equal in all that have this name
   const bool joins = request.operation == Operation::join;
-  entry->second.joins = entry->second.joins || joins;
+  pending.joins = pending.joins || joins;
   settle(entry);
   if (!joins) return;
   absences_.join(askers.places, request);
@@ -72,6 +75,7 @@ PendingTensors::Entry Coordinator::note_asked(const std::string& name, Askers& a
   const auto [entry, behind] = pending_.find_or_add(name, askers.since);
   RankSet& asked = entry->second.asked;
   if (asked.intersects(askers.places)) refuse(askers.places, fmt::format("it asks twice for '{}'", name));
+  if (asked.empty()) entry->second.needed = everybody_;
   askers.behind = std::max(askers.behind, behind);
   // A request of rank 0 is added at once, but messages wait until rank 0 receives them.
   if (behind < Clock::duration::zero()) steps_.note_behind(asked, -behind);
@@ -101,10 +105,13 @@ void Coordinator::drop_what_all_know_is_forgotten() {
 void Coordinator::settle(PendingTensors::Entry entry) {
   PendingTensor& pending = entry->second;
   if (pending.ready) return;
-  if (absences_.complete(pending.asked, pending.joins)) {
+  const bool lacks_some = pending.asked.size() < pending.needed.size();
+  if (lacks_some && !absences_.any_joined() && !absences_.any_left()) return;  // the usual case
+  const RankSet missing = pending.needed.without(pending.asked);
+  if (absences_.complete(missing, pending.joins)) {
     pending.ready = true;
     ready_.push_back({entry->first, 0});
-  } else if (const RankSet gone = absences_.left_without(pending.asked); !gone.empty()) {
+  } else if (const RankSet gone = absences_.left_of(missing); !gone.empty()) {
     fail_without(gone, entry);
   }
 }
@@ -201,10 +208,8 @@ void Coordinator::note_repeated(DecisionId id) {
 
 Decision Coordinator::decide_anew(const PendingTensor& pending) const {
   auto voices = numbered_.voices(pending.askings);
-  if (pending.asked != everybody_) {
-    return agree_without(std::move(voices), everybody_.without(pending.asked),
-                         absences_.divide_by_initial_size(), members_);
-  }
+  if (const RankSet joined = pending.needed.without(pending.asked); !joined.empty())
+    return agree_without(std::move(voices), joined, absences_.divide_by_initial_size(), members_);
   Decision decision = agree(voices, members_);
   if (pending.joins && decision.status.ok() && absences_.any_joined())
     decision.request.root = members_[static_cast<std::size_t>(absences_.last_joined())];
@@ -239,7 +244,7 @@ std::vector<WaitingTensor> Coordinator::waiting(TimePoint since) const {
     waiting.step = numbered_.step_of(pending.askings);
     waiting.since = pending.since;
     waiting.asked = ranks_of(pending.asked, members_);
-    waiting.missing = ranks_of(everybody_.without(pending.asked), members_);
+    waiting.missing = ranks_of(pending.needed.without(pending.asked), members_);
     all.push_back(std::move(waiting));
   }
   return all;

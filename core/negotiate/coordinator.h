@@ -22,7 +22,8 @@ namespace hora {
 ///
 /// A tensor is decided once every member has asked for it (PendingTensors), in the order in which tensors
 /// became complete. A tensor that a leaving member never asked for fails for the members that did. When all
-/// have left, the verdict ends the group.
+/// have left, the verdict ends the group. A process set that has a name is decided once its ranks have asked;
+/// the verdict goes to all members nevertheless.
 ///
 /// A member that has joined need not ask (Absences). It takes part in operations that the others can do
 /// without its data; other operations fail. When all have joined, that is decided like a tensor, and then all

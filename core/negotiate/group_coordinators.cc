@@ -110,6 +110,11 @@ std::vector<WaitingTensor> GroupCoordinators::waiting(TimePoint since) const {
   return all;
 }
 
+RankSet GroupCoordinators::ranks_in(int group) const {
+  const auto found = groups_.find(group);
+  return found == groups_.end() ? RankSet() : RankSet(found->second.coordinator.members());
+}
+
 TimePoint GroupCoordinators::oldest() const {
   TimePoint oldest = TimePoint::max();
   for (const auto& [number, group] : groups_) oldest = std::min(oldest, group.coordinator.oldest());

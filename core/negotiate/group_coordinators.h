@@ -66,6 +66,8 @@ class GroupCoordinators {
   std::vector<TrainingStep> take_steps();
   /// The tensors that wait for some ranks and were asked for at or before `since`, in all groups.
   [[nodiscard]] std::vector<WaitingTensor> waiting(TimePoint since) const;
+  /// The ranks of a group; none if there is no such group.
+  [[nodiscard]] RankSet ranks_in(int group) const;
   /// The time when the oldest of all pending tensors was asked for; TimePoint::max() if nothing is pending.
   [[nodiscard]] TimePoint oldest() const;
   /// The ranks that have left the job, while others have not.

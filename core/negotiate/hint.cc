@@ -11,6 +11,16 @@ namespace {
 /// Calls are named as in Python, which most programs are written in.
 constexpr const char* kOnAllRanks = "call it on all ranks, not inside `if hvd.rank() == 0`";
 
+constexpr const char* kOnItsRanks =
+    "call it on all ranks of the process set, with the same name and the same ranks";
+
+/// The remedy for a call that some ranks have never made.
+const char* call_it_everywhere(const std::string& name) {
+  const bool of_some =
+      name.starts_with("hora.add_process_set.") || name.starts_with("hora.remove_process_set.");
+  return of_some ? kOnItsRanks : kOnAllRanks;
+}
+
 std::string with_capital(std::string text) {
   text.front() = text.front() == 'r' ? 'R' : text.front();
   return text;
@@ -34,7 +44,8 @@ std::string hint_for_left(const OneSided& tensor) {
         "after its last batch, or call it equally often on all ranks.",
         with_capital(gone));
   }
-  return fmt::format("So far only {} called it; {}.", describe_ranks(tensor.asked), kOnAllRanks);
+  return fmt::format("So far only {} called it; {}.", describe_ranks(tensor.asked),
+                     call_it_everywhere(tensor.name));
 }
 
 std::string hint_for_waiting(const OneSided& tensor) {
@@ -48,7 +59,7 @@ std::string hint_for_waiting(const OneSided& tensor) {
     return fmt::format("{} did not call it in this step, and went on: call it equally often on all ranks.",
                        with_capital(describe_ranks(tensor.missing)));
   }
-  return fmt::format("Only {} called it; {}.", describe_ranks(tensor.asked), kOnAllRanks);
+  return fmt::format("Only {} called it; {}.", describe_ranks(tensor.asked), call_it_everywhere(tensor.name));
 }
 
 }  // namespace hora

@@ -29,6 +29,7 @@ void write(Writer& out, const Request& request) {
   out.u64(static_cast<std::uint64_t>(request.root)).u8(request.absent ? 1 : 0).string(request.bundle);
   write(out, request.splits);
   write(out, request.ranks);
+  out.string(request.set_name);
   out.u8(request.divide_by_initial_size ? 1 : 0).u8(request.check_finite ? 1 : 0);
   out.u8(static_cast<std::uint8_t>(request.device)).u64(request.symmetric_address).u8(request.padded ? 1 : 0);
   out.string(request.failed_with);
@@ -84,6 +85,9 @@ Request read_request(Reader& in, int size) {
   request.bundle = in.string(kMostNameBytes);
   request.splits = read_list(in, static_cast<std::uint64_t>(size), "splits");
   request.ranks = read_ranks(in, size, "the ranks of a process set");
+  request.set_name = in.string(kMostNameBytes);
+  if (is_of_some(request) && (request.ranks.empty() || !concerns_members(request.operation)))
+    throw Error(Code::internal, "bad message: the name of a process set without its ranks");
   request.divide_by_initial_size = in.boolean();
   request.check_finite = in.boolean();
   request.device = in.enumerator<DeviceKind>(kDeviceKinds, "a device");

@@ -16,6 +16,7 @@
 namespace hora {
 
 inline constexpr std::size_t kMostNameBytes = 4096;
+inline constexpr std::size_t kMostSetNameBytes = 1024;
 inline constexpr std::size_t kMostDimensions = 64;
 inline constexpr std::size_t kMostFailureBytes = 4096;  // of Request::failed_with
 inline constexpr std::size_t kMostReasonBytes = 32 * 1024;
@@ -37,6 +38,7 @@ struct Request {
   std::string bundle;                  ///< what belongs together fails together: the name of its first tensor
   std::vector<std::int64_t> splits;    ///< alltoall: the rows for each place, or none: equal parts
   std::vector<int> ranks;              ///< add_process_set, remove_process_set: its members, ascending
+  std::string set_name = {};           ///< likewise; empty: all ranks ask, else its members only
   bool divide_by_initial_size = true;  ///< join
   DeviceKind device = DeviceKind::host;
   /// Where it lies in memory from Runtime::allocate for a GPU, if it is reduced in place there; 0: elsewhere.
@@ -58,6 +60,9 @@ struct Request {
 
 /// "allreduce float32[64,3,7,7]"
 [[nodiscard]] std::string describe(const Request& request);
+
+/// Whether only some ranks of the group ask for this: `Request::ranks`, of a process set that has a name.
+[[nodiscard]] inline bool is_of_some(const Request& request) { return !request.set_name.empty(); }
 
 /// The text, or as many of its first characters (UTF-8) as fit into `most` bytes.
 [[nodiscard]] std::string shortened(std::string text, std::size_t most);

@@ -104,6 +104,8 @@ class Negotiator {
   std::vector<TrainingStep> take_steps() { return coordinators_.take_steps(); }
   /// Rank 0: the tensors that wait for some ranks and were asked for at or before `since`, in all groups.
   [[nodiscard]] std::vector<WaitingTensor> waiting(TimePoint since) const;
+  /// Rank 0: the ranks of a group; none if there is no such group.
+  [[nodiscard]] RankSet ranks_in(int group) const { return coordinators_.ranks_in(group); }
   /// Rank 0: the time when the oldest tensor was asked for; TimePoint::max() if none is pending.
   [[nodiscard]] TimePoint oldest() const;
   /// Rank 0: the ranks that have left the job, while others have not.

@@ -19,6 +19,7 @@ using NamesByAge = std::list<std::pair<TimePoint, std::string>>;
 struct PendingTensor {
   std::vector<Asking> askings;
   RankSet asked;             ///< the places of all members that have asked
+  RankSet needed;            ///< the places of all members that must ask
   bool joins = false;        ///< the tensor is a join
   bool ready = false;        ///< the next verdict decides the tensor
   TimePoint since;           ///< when the first member asked

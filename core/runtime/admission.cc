@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace hora {
 namespace {
@@ -93,35 +94,58 @@ class Admission {
       request.name = kJoinName;
       request.divide_by_initial_size = entry_.divide_by_initial_size;
     } else {
-      request.ranks = entry_.operation == Operation::add_process_set ? new_set() : old_set();
-      // One name for all: ranks that mean different sets are told so, instead of waiting for each other.
-      request.name = fmt::format("hora.{}", hora::name(entry_.operation));
+      ProcessSet set = entry_.operation == Operation::add_process_set ? new_set() : old_set();
+      request.name = name_of_change(set);
+      request.ranks = std::move(set.ranks);
+      request.set_name = std::move(set.name);
     }
     return request;
   }
 
-  [[nodiscard]] std::vector<int> new_set() const {
-    std::vector<int> ranks = entry_.ranks;
+  /// One name for all changes by all ranks: those that mean different sets are told so, instead of waiting
+  /// for each other. A set that has a name is changed by its ranks alone, so their request has a name of its
+  /// own.
+  [[nodiscard]] std::string name_of_change(const ProcessSet& set) const {
+    constexpr std::size_t kMostListed = 64;
+    std::string text = fmt::format("hora.{}", hora::name(entry_.operation));
+    if (set.name.empty()) return text;
+    text += fmt::format(".{}", set.name);
+    const std::string ranks = fmt::format("{}", fmt::join(set.ranks, ","));
+    if (set.ranks.size() <= kMostListed) return text + fmt::format("[{}]", ranks);
+    return text + fmt::format("[{} ranks, {:x}]", set.ranks.size(), std::hash<std::string>()(ranks));
+  }
+
+  [[nodiscard]] ProcessSet new_set() const {
+    ProcessSet set{entry_.ranks, entry_.set_name};
+    std::vector<int>& ranks = set.ranks;
     std::sort(ranks.begin(), ranks.end());
     const std::string text = fmt::format("[{}]", fmt::join(ranks, ", "));
     const auto wrong = [&](const std::string& why) {
       throw Error(Code::invalid_argument, fmt::format("the process set {}: {}", text, why));
     };
-    const int size = static_cast<int>(sets_.ranks_of(kWorld)->size());
     if (ranks.empty()) wrong("it needs one rank at least");
     if (std::adjacent_find(ranks.begin(), ranks.end()) != ranks.end()) wrong("a rank can be in it only once");
-    if (ranks.front() < 0 || ranks.back() >= size) wrong(fmt::format("ranks are 0 to {}", size - 1));
-    if (const auto known = sets_.number_of(ranks))
-      wrong(fmt::format("there is one of these ranks already, number {}", *known));
-    return ranks;
+    if (ranks.front() < 0 || ranks.back() >= sets_.size())
+      wrong(fmt::format("ranks are 0 to {}", sets_.size() - 1));
+    if (!set.name.empty()) {
+      if (set.name.size() > kMostSetNameBytes)
+        wrong(fmt::format("its name has at most {} bytes, not {}", kMostSetNameBytes, set.name.size()));
+      if (!std::binary_search(ranks.begin(), ranks.end(), rank_)) {
+        wrong(fmt::format("rank {} is not in it; only the ranks of a process set that has a name add it",
+                          rank_));
+      }
+    }
+    if (const auto known = sets_.number_of(set)) wrong(there_is_one(set, *known));
+    return set;
   }
 
-  [[nodiscard]] std::vector<int> old_set() const {
+  [[nodiscard]] ProcessSet old_set() const {
     if (entry_.process_set == kWorld)
       throw Error(Code::invalid_argument, "the process set of all ranks cannot be removed");
-    const auto ranks = sets_.ranks_of(entry_.process_set);
-    if (!ranks) throw Error(Code::invalid_argument, no_such_set());
-    return *ranks;
+    auto set = sets_.find(entry_.process_set);
+    if (!set) throw Error(Code::invalid_argument, no_such_set());
+    if (!set->name.empty()) static_cast<void>(members());
+    return *std::move(set);
   }
 
   [[nodiscard]] std::string no_such_set() const {
@@ -191,7 +215,12 @@ class Admission {
     const bool scales = entry_.prescale != 1.0 || entry_.postscale != 1.0;
     if (entry_.dtype == DType::boolean && scales)
       refuse("bool cannot be scaled; leave prescale and postscale at 1");
+    if (is_bitwise(entry_.op) && is_float(entry_.dtype)) {
+      refuse(
+          fmt::format("{} takes integers and bool, not {}", hora::name(entry_.op), hora::name(entry_.dtype)));
     }
+    if ((is_bitwise(entry_.op) || is_logical(entry_.op)) && scales)
+      refuse(fmt::format("{} has no factors; leave prescale and postscale at 1", hora::name(entry_.op)));
     if (!std::isfinite(entry_.prescale) || !std::isfinite(entry_.postscale)) {
       refuse(fmt::format("prescale {} and postscale {} must be finite", entry_.prescale, entry_.postscale));
     }
@@ -215,12 +244,7 @@ class Admission {
     memory(entry_.output, "output");
   }
 
-    if (is_bitwise(entry_.op) && is_float(entry_.dtype)) {
-      refuse(
-          fmt::format("{} takes integers and bool, not {}", hora::name(entry_.op), hora::name(entry_.dtype)));
   void allgather() const {
-    if ((is_bitwise(entry_.op) || is_logical(entry_.op)) && scales)
-      refuse(fmt::format("{} has no factors; leave prescale and postscale at 1", hora::name(entry_.op)));
     if (entry_.shape.empty())
       refuse("a scalar has no first dimension to gather along; make it a tensor of 1 element");
     allocator();

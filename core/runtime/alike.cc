@@ -45,7 +45,7 @@ void require_alike(Runtime& hora, const std::string& name, const std::string& th
   std::vector<std::vector<Item>> lists;
   for (const auto& bytes : gather(hora, name + ".all", mine, process_set))
     lists.push_back(decode_items(bytes));
-  const auto lines = describe_differences(std::move(lists), hora.process_sets().at(process_set));
+  const auto lines = describe_differences(std::move(lists), hora.process_sets().at(process_set).ranks);
   throw Error(Code::mismatch,
               fmt::format("{} differ between ranks:\n  {}", things, fmt::join(lines, "\n  ")));
 }

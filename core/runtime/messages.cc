@@ -2,28 +2,29 @@
 #include "core/runtime/messages.h"
 
 #include "core/comm/delivery.h"
+#include "core/comm/world.h"
 #include "core/negotiate/message.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace hora {
 namespace {
 
-std::string title_of_sent(int to, int tag) {
-  return fmt::format("a message to rank {} with tag {}", to, tag);
-}
-
-std::string title_of_received(int source, int tag) {
-  return fmt::format("a message from {} with {}",
-                     source == kAnySource ? "any rank" : fmt::format("rank {}", source),
-                     tag == kAnyTag ? "any tag" : fmt::format("tag {}", tag));
+std::string title_of(bool sends, int peer, int tag, int process_set) {
+  MessageWait wait;
+  wait.sends = sends;
+  wait.peer = peer;
+  wait.tag = tag;
+  wait.process_set = process_set;
+  return title(wait);
 }
 
 /// "a message from rank 3 with tag 7 is float32[2,3]", "... is an object of 120 bytes"
 std::string describe(const Envelope& found) {
-  return fmt::format("{} is {}", title_of_received(found.source, found.tag),
+  return fmt::format("{} is {}", title_of(false, found.source, found.tag, found.process_set),
                      found.object ? fmt::format("an object of {} bytes", content_bytes(found))
                                   : describe(found.dtype, found.shape));
 }
@@ -98,7 +99,8 @@ class Messages::Transit {
         title_(std::move(title)),
         lent_(std::move(lent)),
         memory_(memory),
-        wait_{sends, message_.peer, message_.tag, what_of(message_), bytes_of(message_), {}},
+        wait_{sends, message_.peer,       message_.tag, what_of(message_), bytes_of(message_),
+              {},    message_.process_set},
         began_(Clock::now()),
         table_(std::move(table)) {
     lent_->lend(memory_, title_);
@@ -182,23 +184,44 @@ void Messages::Table::ring_at(TimePoint time) {
   if (ring) ring();
 }
 
-Messages::Messages(Messenger& messenger, int rank, int ranks, std::shared_ptr<LentMemory> lent,
+Messages::Messages(Messenger& messenger, int rank, const ProcessSets& sets, std::shared_ptr<LentMemory> lent,
                    EndCode end_code)
-    : messenger_(messenger), rank_(rank), ranks_(ranks), lent_(std::move(lent)), end_code_(end_code) {}
+    : messenger_(messenger), rank_(rank), sets_(sets), lent_(std::move(lent)), end_code_(end_code) {}
 
-void Messages::check_peer(const std::string& what, int peer, bool any) const {
-  if ((peer >= 0 && peer < ranks_) || (any && peer == kAnySource)) return;
-  refuse(what, fmt::format("there is no such rank: ranks are 0 to {}", ranks_ - 1));
+/// The ranks of the process set, which has this rank and the peer; of all ranks, none. Refuses what is wrong.
+std::vector<int> Messages::members_with(const std::string& what, int peer, int process_set) const {
+  if (process_set == kWorld || process_set == kStateMessages) {
+    if (peer >= 0 && peer < sets_.size()) return {};
+    refuse(what, fmt::format("there is no such rank: ranks are 0 to {}", sets_.size() - 1));
+  }
+  const auto members = sets_.ranks_of(process_set);
+  if (!members)
+    refuse(what, fmt::format("process set {} does not exist, or has not been registered", process_set));
+  for (const int rank : {rank_, peer}) {
+    if (!std::binary_search(members->begin(), members->end(), rank))
+      refuse(what,
+             fmt::format("rank {} is not in the process set, which has {}", rank, describe_ranks(*members)));
+  }
+  return *members;
+}
+
+Wanted Messages::checked(const std::string& what, int source, int tag, int process_set) const {
+  const int peer = source == kAnySource ? rank_ : source;
+  Wanted wanted{source, tag, process_set, members_with(what, peer, process_set)};
+  check_tag(what, tag, true);
+  return wanted;
 }
 
 Handle Messages::send(Message message) {
-  const std::string what = title_of_sent(message.peer, message.tag);
-  check_peer(what, message.peer, false);
+  const std::string what = title_of(true, message.peer, message.tag, message.process_set);
+  static_cast<void>(members_with(what, message.peer, message.process_set));
   check_tag(what, message.tag, false);
   check_tensor(what, message, message.input, "");
   const MemoryUse memory = memory_use(message.input, bytes_of(message), nullptr, 0);
-  Outgoing outgoing{
-      message.peer, {rank_, message.tag, message.dtype, message.shape, message.object}, message.input, {}};
+  Outgoing outgoing{message.peer,
+                    {rank_, message.tag, message.dtype, message.shape, message.object, message.process_set},
+                    message.input,
+                    {}};
   const auto transit = std::make_shared<Transit>(true, std::move(message), memory, what, lent_, table_);
   outgoing.taken = [transit] { transit->go_on(); };
   outgoing.done = [transit, what, end_code = end_code_](const Status& status) {
@@ -213,16 +236,14 @@ Handle Messages::send(Message message) {
 }
 
 Handle Messages::receive(Message wanted) {
-  const std::string what = title_of_received(wanted.peer, wanted.tag);
-  check_peer(what, wanted.peer, true);
-  check_tag(what, wanted.tag, true);
+  const std::string what = title_of(false, wanted.peer, wanted.tag, wanted.process_set);
+  Incoming incoming{checked(what, wanted.peer, wanted.tag, wanted.process_set), {}, {}};
   if (wanted.allocate && wanted.output != nullptr)
     refuse(what, "it is to go to `output` or to what `allocate` returns, not to both");
   if (!wanted.allocate)
     check_tensor(what, wanted, wanted.output, "; `output` or `allocate` says where they go");
   const MemoryUse memory =
       wanted.allocate ? MemoryUse{} : memory_use(nullptr, 0, wanted.output, bytes_of(wanted));
-  Incoming incoming{wanted.peer, wanted.tag, {}, {}};
   const auto transit = std::make_shared<Transit>(false, std::move(wanted), memory, what, lent_, table_);
   incoming.memory_for = [transit](const Envelope& found) { return transit->memory_for(found); };
   incoming.done = [transit, what, end_code = end_code_](const Status& status, const Envelope* found) {
@@ -241,11 +262,8 @@ Handle Messages::receive(Message wanted) {
   return transit->handle();
 }
 
-std::optional<Envelope> Messages::probe(int source, int tag) {
-  const std::string what = title_of_received(source, tag);
-  check_peer(what, source, true);
-  check_tag(what, tag, true);
-  return messenger_.probe(source, tag);
+std::optional<Envelope> Messages::probe(int source, int tag, int process_set) {
+  return messenger_.probe(checked(title_of(false, source, tag, process_set), source, tag, process_set));
 }
 
 void Messages::await_end() {

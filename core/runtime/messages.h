@@ -6,6 +6,7 @@
 #include "core/runtime/end_code.h"
 #include "core/runtime/handle.h"
 #include "core/runtime/lent_memory.h"
+#include "core/runtime/process_sets.h"
 #include "core/watch/message_wait.h"
 
 #include <atomic>
@@ -29,14 +30,14 @@ namespace hora {
 /// ends. Nothing else is called under the mutex. Thread-safe.
 class Messages {
  public:
-  /// The messenger must live until `await_end` has returned.
-  Messages(Messenger& messenger, int rank, int ranks,
+  /// The messenger must live until `await_end` has returned, `sets` as long as this.
+  Messages(Messenger& messenger, int rank, const ProcessSets& sets,
            std::shared_ptr<LentMemory> lent = std::make_shared<LentMemory>(), EndCode end_code = EndCode());
 
   // As Runtime's.
   Handle send(Message message);
   Handle receive(Message wanted);
-  [[nodiscard]] std::optional<Envelope> probe(int source, int tag);
+  [[nodiscard]] std::optional<Envelope> probe(int source, int tag, int process_set);
 
   /// From now on messages that wait for another rank for `late_after` are late, and `ring` runs when `due`
   /// comes closer. {}: no more.
@@ -71,11 +72,12 @@ class Messages {
     bool left = false;
     std::atomic<TimePoint> due{TimePoint::max()};
   };
-  void check_peer(const std::string& what, int peer, bool any) const;
+  [[nodiscard]] std::vector<int> members_with(const std::string& what, int peer, int process_set) const;
+  [[nodiscard]] Wanted checked(const std::string& what, int source, int tag, int process_set) const;
 
   Messenger& messenger_;
   int rank_;
-  int ranks_;
+  const ProcessSets& sets_;
   std::shared_ptr<LentMemory> lent_;
   EndCode end_code_;
   std::shared_ptr<Table> table_ = std::make_shared<Table>();

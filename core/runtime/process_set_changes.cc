@@ -8,23 +8,23 @@
 namespace hora {
 
 void ProcessSetChanges::add(const Decision& decision, TimePoint decided) {
-  const auto& ranks = decision.request.ranks;
+  ProcessSet set{decision.request.ranks, decision.request.set_name};
   Result result{{}, {}};
-  if (const auto known = sets_.number_of(ranks)) {  // two threads of a rank have asked for it
-    result.status = {Code::mismatch, fmt::format("'{}': there is one of these ranks already, number {}",
-                                                 decision.request.name, *known)};
+  if (const auto known = sets_.number_of(set)) {  // two threads of a rank have asked for it
+    result.status = {Code::mismatch,
+                     fmt::format("'{}': {}", decision.request.name, there_is_one(set, *known))};
     return groups_.world().conclude(decision, std::move(result), decided);
   }
   const int number = result.process_set = sets_.next();
-  groups_.add(number, ranks);
+  groups_.add(number, set.ranks);
   table_.add_group(number);  // before any thread can know the number
-  sets_.add(ranks);
-  negotiator_.add_group(number, ranks);
+  negotiator_.add_group(number, set.ranks);
+  sets_.add(std::move(set));
   groups_.world().conclude(decision, std::move(result), decided);
 }
 
 void ProcessSetChanges::remove(const Decision& decision, TimePoint decided) {
-  const auto number = sets_.number_of(decision.request.ranks);
+  const auto number = sets_.number_of({decision.request.ranks, decision.request.set_name});
   if (!number) {  // two threads of a rank have asked for it
     const Status gone{Code::mismatch,
                       fmt::format("'{}': it has been removed already", decision.request.name)};

@@ -1,33 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/process_sets.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
 namespace hora {
 
-ProcessSets::ProcessSets(int size) {
-  std::vector<int> everybody(static_cast<std::size_t>(size));
-  std::iota(everybody.begin(), everybody.end(), 0);
-  sets_.emplace(0, std::move(everybody));
+std::string there_is_one(const ProcessSet& set, int number) {
+  const std::string name = set.name.empty() ? "" : fmt::format(" with the name '{}'", set.name);
+  return fmt::format("there is one of these ranks{} already, number {}", name, number);
 }
 
-std::map<int, std::vector<int>> ProcessSets::all() const {
+ProcessSets::ProcessSets(int size) : size_(size) {
+  std::vector<int> everybody(static_cast<std::size_t>(size));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  sets_.emplace(0, ProcessSet{std::move(everybody), {}});
+}
+
+std::map<int, ProcessSet> ProcessSets::all() const {
   const std::lock_guard lock(mutex_);
   return sets_;
 }
 
-std::optional<std::vector<int>> ProcessSets::ranks_of(int number) const {
+std::optional<ProcessSet> ProcessSets::find(int number) const {
   const std::lock_guard lock(mutex_);
   const auto set = sets_.find(number);
   return set == sets_.end() ? std::nullopt : std::optional(set->second);
 }
 
-std::optional<int> ProcessSets::number_of(const std::vector<int>& ranks) const {
+std::optional<std::vector<int>> ProcessSets::ranks_of(int number) const {
+  const auto set = find(number);
+  return set ? std::optional(set->ranks) : std::nullopt;
+}
+
+std::optional<int> ProcessSets::number_of(const ProcessSet& set) const {
   const std::lock_guard lock(mutex_);
-  const auto set = std::find_if(sets_.begin(), sets_.end(), [&](const auto& s) { return s.second == ranks; });
-  return set == sets_.end() ? std::nullopt : std::optional(set->first);
+  const auto known =
+      std::find_if(sets_.begin(), sets_.end(), [&](const auto& each) { return each.second == set; });
+  return known == sets_.end() ? std::nullopt : std::optional(known->first);
 }
 
 int ProcessSets::next() const {
@@ -35,9 +48,9 @@ int ProcessSets::next() const {
   return next_;
 }
 
-int ProcessSets::add(std::vector<int> ranks) {
+int ProcessSets::add(ProcessSet set) {
   const std::lock_guard lock(mutex_);
-  sets_.emplace(next_, std::move(ranks));
+  sets_.emplace(next_, std::move(set));
   return next_++;
 }
 

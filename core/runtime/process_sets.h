@@ -1,33 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <hora/hora.h>
+
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace hora {
 
-/// The process sets that exist: ranks, ascending, by number. The engine adds and removes sets, in the same
-/// order on every rank, so that numbers are the same; user threads look. Thread-safe.
+/// "there is one of these ranks already, number 3": for an error.
+[[nodiscard]] std::string there_is_one(const ProcessSet& set, int number);
+
+/// The process sets that exist, by number. The engine adds and removes sets, in the same order on every rank,
+/// so that numbers are the same; user threads look. Every rank knows all sets, also those of other ranks. No
+/// two sets are equal. Thread-safe.
 class ProcessSets {
  public:
   /// Begins with all ranks of the job, as number 0.
   explicit ProcessSets(int size);
 
-  [[nodiscard]] std::map<int, std::vector<int>> all() const;
+  /// The number of ranks in the job.
+  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] std::map<int, ProcessSet> all() const;
+  [[nodiscard]] std::optional<ProcessSet> find(int number) const;
   [[nodiscard]] std::optional<std::vector<int>> ranks_of(int number) const;
-  [[nodiscard]] std::optional<int> number_of(const std::vector<int>& ranks) const;
+  [[nodiscard]] std::optional<int> number_of(const ProcessSet& set) const;
 
   /// The number that the next set gets; none is given twice. Engine only.
   [[nodiscard]] int next() const;
   /// Returns the set's number.
-  int add(std::vector<int> ranks);
+  int add(ProcessSet set);
   void remove(int number);
 
  private:
+  const int size_;
   mutable std::mutex mutex_;
-  std::map<int, std::vector<int>> sets_;
+  std::map<int, ProcessSet> sets_;
   int next_ = 1;
 };
 

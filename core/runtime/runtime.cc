@@ -117,12 +117,15 @@ Handle Runtime::send(Message message) { return job_->session()->send(std::move(m
 
 Handle Runtime::receive(Message wanted) { return job_->session()->receive(std::move(wanted)); }
 
-std::optional<Envelope> Runtime::probe(int source, int tag) { return job_->session()->probe(source, tag); }
+std::optional<Envelope> Runtime::probe(int source, int tag, int process_set) {
+  return job_->session()->probe(source, tag, process_set);
+}
 
-int Runtime::add_process_set(const std::vector<int>& ranks) {
+int Runtime::add_process_set(const std::vector<int>& ranks, const std::string& name) {
   Entry entry;
   entry.operation = Operation::add_process_set;
   entry.ranks = ranks;
+  entry.set_name = name;
   return run(std::move(entry)).process_set;
 }
 
@@ -133,7 +136,7 @@ void Runtime::remove_process_set(int number) {
   run(std::move(entry));
 }
 
-std::map<int, std::vector<int>> Runtime::process_sets() const { return job_->session()->sets().all(); }
+std::map<int, ProcessSet> Runtime::process_sets() const { return job_->session()->sets().all(); }
 
 int Runtime::join(bool divide_by_initial_size) {
   Entry entry;

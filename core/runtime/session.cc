@@ -35,8 +35,7 @@ Session::Session(World world, const Config& config, Lasting& lasting, bool goes_
       table_(lasting.lent, EndCode(goes_on)),
       sets_(world_.control->size()),
       timeline_(world_.control->size()),
-      messages_(*world_.messenger, world_.control->rank(), world_.control->size(), lasting.lent,
-                EndCode(goes_on)),
+      messages_(*world_.messenger, world_.control->rank(), sets_, lasting.lent, EndCode(goes_on)),
       loop_(world_, config_, table_, sets_, timeline_, *lasting.delays, lasting.gpu, messages_),
       engine_(std::make_shared<Engine>(loop_, world_.vote != nullptr)) {
   table_.helped_by(engine_);
@@ -110,9 +109,9 @@ Handle Session::receive(Message wanted) {
   return messages_.receive(std::move(wanted));
 }
 
-std::optional<Envelope> Session::probe(int source, int tag) {
+std::optional<Envelope> Session::probe(int source, int tag, int process_set) {
   engine_->check_process();
-  return messages_.probe(source, tag);
+  return messages_.probe(source, tag, process_set);
 }
 
 std::uint64_t Session::next_number(int process_set) {

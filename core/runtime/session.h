@@ -48,7 +48,7 @@ class Session {
   std::vector<Handle> submit(std::vector<Entry> group);
   Handle send(Message message);
   Handle receive(Message wanted);
-  [[nodiscard]] std::optional<Envelope> probe(int source, int tag);
+  [[nodiscard]] std::optional<Envelope> probe(int source, int tag, int process_set);
   [[nodiscard]] std::uint64_t next_number(int process_set);
   void return_number(std::uint64_t number, int process_set);
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes);

@@ -19,13 +19,14 @@ struct MessageWait {
   std::string what;                   ///< "float32[3,4]", "a tensor", "an object"
   std::uint64_t bytes = 0;            ///< 0: not known before it comes, or none
   std::chrono::milliseconds since{};  ///< how long ago it was started
+  int process_set = 0;
 
   bool operator==(const MessageWait&) const = default;
 };
 
 /// "receive" or "send"
 [[nodiscard]] std::string kind(const MessageWait& wait);
-/// "a message from rank 3 with tag 7", "a message to rank 3 with tag 7"
+/// "a message from rank 3 with tag 7", "a message to rank 3 with tag 7 in process set 2"
 [[nodiscard]] std::string title(const MessageWait& wait);
 
 // How many one report names at the most.

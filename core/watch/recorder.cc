@@ -35,9 +35,10 @@ std::string finished(const Record& record, TimePoint now) {
 
 /// A peer or tag of -1: any.
 std::string under_way(const MessageWait& wait) {
-  return fmt::format(R"({{"kind":"{}","peer":{},"tag":{},"what":{},"bytes":{},"started":{:.6f}}})",
-                     kind(wait), wait.peer, wait.tag, json_string(wait.what), wait.bytes,
-                     std::chrono::duration<double>(wait.since).count());
+  return fmt::format(
+      R"({{"kind":"{}","peer":{},"tag":{},"process_set":{},"what":{},"bytes":{},"started":{:.6f}}})",
+      kind(wait), wait.peer, wait.tag, wait.process_set, json_string(wait.what), wait.bytes,
+      std::chrono::duration<double>(wait.since).count());
 }
 
 /// Of the tensor that went into it.

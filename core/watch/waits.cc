@@ -57,7 +57,9 @@ std::vector<Wait> Waits::all(const Negotiator& negotiator) const {
     RankSet gone = leaving.left;
     gone.add(RankSet(rank));
     for (const auto& [wait, since] : messages) {
-      const auto missing = wait.peer == kAnySource ? others(gone, size_) : std::vector{wait.peer};
+      const auto missing = wait.peer == kAnySource
+                               ? negotiator.ranks_in(wait.process_set).without(gone).list()
+                               : std::vector{wait.peer};
       if (missing.empty()) continue;  // it is about to hear that all have left
       all.push_back({wait.sends ? WaitKind::send : WaitKind::receive,
                      {title(wait), wait.what, 0, since, {rank}, missing, {}}});

@@ -47,7 +47,7 @@ Memory bytes_of(std::vector<std::uint64_t>& numbers) { return std::as_writable_b
 Message message_with(int peer, Memory memory) {
   Message message;
   message.peer = peer;
-  message.tag = kStateTag;
+  message.process_set = kStateMessages;
   message.dtype = DType::uint8;
   message.shape = {static_cast<std::int64_t>(memory.size())};
   return message;

@@ -46,7 +46,7 @@ bool is_alone(const Runtime& hora, int process_set) {
   const auto set = sets.find(process_set);
   if (set == sets.end())
     refuse(text_of("process set {} does not exist, or has not been registered", process_set));
-  const std::vector<int>& ranks = set->second;
+  const std::vector<int>& ranks = set->second.ranks;
   return ranks.size() == 1 || !std::binary_search(ranks.begin(), ranks.end(), hora.rank());
 }
 

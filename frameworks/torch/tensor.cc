@@ -138,7 +138,7 @@ PlaceInSet place_in_set(Runtime& hora, int process_set, const std::string& name)
   const auto set = sets.find(process_set);
   if (set == sets.end())
     refuse(name, text_of("process set {} does not exist, or has not been registered", process_set));
-  const auto& ranks = set->second;
+  const auto& ranks = set->second.ranks;
   const auto own = std::find(ranks.begin(), ranks.end(), hora.rank());
   if (own == ranks.end())
     refuse(name, text_of("rank {} is not a member of process set {}", hora.rank(), process_set));

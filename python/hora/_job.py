@@ -104,7 +104,7 @@ def _let_go_on_gpus() -> None:
 def check_goes_on() -> None:
     """Raises HoraInternalError if the job has failed or ended. Asks no other rank."""
     current = runtime()
-    current.probe(current.rank, 0)  # as any call would
+    current.probe(current.rank, 0, 0)  # as any call would
 
 
 def _goes_on() -> bool:

@@ -13,6 +13,7 @@ from hora import _job, _native
 from hora._arguments import checked_number, documents
 from hora._errors import HoraArgumentError, HoraUnsupportedError
 from hora._loans import Array, check_on_host, lend_on_host, native_dtype, received, viewed
+from hora.process_sets import ProcessSet, global_process_set, number_of
 
 Value = TypeVar("Value")
 Dtype = TypeVar("Dtype")
@@ -23,15 +24,19 @@ ANY_SOURCE = -1
 ANY_TAG = -1
 
 
+_PROCESS_SET = "a set that both ranks belong to, and give alike: each set has messages of its own."
+
 #: The documentation of functions that send, and of those that receive.
 sending = documents(
     dest="the rank that receives it, by its number in the job; may be this one.",
     tag="0 or more, for the receiver to choose by. Messages of one rank with one tag arrive in the order\n"
     "sent.",
+    process_set=_PROCESS_SET,
 )
 receiving = documents(
     source="the rank that sends it; ANY_SOURCE: whichever does.",
     tag="the tag that it is sent with; ANY_TAG: whichever it is.",
+    process_set=_PROCESS_SET,
 )
 
 
@@ -53,8 +58,9 @@ class Envelope(NamedTuple, Generic[Dtype]):
     shape: tuple[int, ...]
 
 
-def checked_address(dest: Any, tag: Any, operation: str) -> tuple[int, int]:
-    """Where a message goes, and its tag. Raises HoraArgumentError for what only a receiver may say."""
+def checked_address(dest: Any, tag: Any, process_set: ProcessSet, operation: str) -> tuple[int, int, int]:
+    """Where a message goes, its tag, and the number of the process set. Raises HoraArgumentError for what
+    only a receiver may say, and as `number_of`."""
     rank = checked_number(dest, operation, "dest", "the number of a rank")
     checked_tag = checked_number(tag, operation, "tag", "a number")
     if checked_tag == ANY_TAG:
@@ -65,14 +71,15 @@ def checked_address(dest: Any, tag: Any, operation: str) -> tuple[int, int]:
         raise HoraArgumentError(
             f"'{operation}': dest=-1 is no rank: a message goes to one of the ranks 0 to {_job.size() - 1}"
         )
-    return rank, checked_tag
+    return rank, checked_tag, number_of(process_set, operation)
 
 
-def checked_choice(source: Any, tag: Any, operation: str) -> tuple[int, int]:
-    """The source and the tag of the messages that are wanted."""
+def checked_choice(source: Any, tag: Any, process_set: ProcessSet, operation: str) -> tuple[int, int, int]:
+    """The source, the tag and the number of the process set of the messages that are wanted."""
     return (
         checked_number(source, operation, "source", "the number of a rank, or ANY_SOURCE"),
         checked_number(tag, operation, "tag", "a number, or ANY_TAG"),
+        number_of(process_set, operation),
     )
 
 
@@ -116,17 +123,17 @@ def _target(array: Any, operation: str) -> tuple[Array, Array]:
     return view, view if view.flags.c_contiguous else np.empty(view.shape, view.dtype)
 
 
-def isend(array: Any, dest: int, tag: int = 0) -> int:
+def isend(array: Any, dest: int, tag: int = 0, process_set: ProcessSet = global_process_set) -> int:
     """Starts `send`; the handle is for `poll` and `synchronize`, which returns None. Until then the array
     must not be changed."""
-    rank, checked_tag = checked_address(dest, tag, "send")
+    address = checked_address(dest, tag, process_set, "send")
     view = lend_on_host(array, "send")
-    handle = _job.runtime().send(rank, checked_tag, native_dtype(view), list(view.shape), view.ctypes.data)
+    handle = _job.runtime().send(*address, native_dtype(view), list(view.shape), view.ctypes.data)
     return _job.under_way(handle, lambda outcome: None, view)
 
 
 @sending
-def send(array: Any, dest: int, tag: int = 0) -> None:
+def send(array: Any, dest: int, tag: int = 0, process_set: ProcessSet = global_process_set) -> None:
     """Sends an array to one rank, which calls `recv`. As MPI_Send.
 
     A small array (64 KiB and less, as a rule) has been copied when this returns, whether the receiver wants
@@ -144,15 +151,20 @@ def send(array: Any, dest: int, tag: int = 0) -> None:
             cannot be reached; or the job has failed, as it does when a rank has not received a large array
             for HORA_MISSING_TIMEOUT.
     """
-    _job.synchronize(isend(array, dest, tag))
+    _job.synchronize(isend(array, dest, tag, process_set))
 
 
-def irecv(array: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> int:
+def irecv(
+    array: Any = None,
+    source: int = ANY_SOURCE,
+    tag: int = ANY_TAG,
+    process_set: ProcessSet = global_process_set,
+) -> int:
     """Starts `recv`; the handle is for `poll` and `synchronize`, which returns what `recv` does. An array to
     receive into has its new values once `synchronize` has returned."""
-    rank, checked_tag = checked_choice(source, tag, "recv")
+    choice = checked_choice(source, tag, process_set, "recv")
     if array is None:
-        handle = _job.runtime().receive(rank, checked_tag)
+        handle = _job.runtime().receive(*choice)
         return _job.under_way(
             handle, lambda outcome: result(received(outcome, _numpy_dtype(outcome.dtype)), outcome)
         )
@@ -163,14 +175,17 @@ def irecv(array: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> in
             view[...] = memory
         return result(array, outcome)
 
-    handle = _job.runtime().receive(
-        rank, checked_tag, native_dtype(view), list(view.shape), memory.ctypes.data
-    )
+    handle = _job.runtime().receive(*choice, native_dtype(view), list(view.shape), memory.ctypes.data)
     return _job.under_way(handle, finish, view, memory)
 
 
 @receiving
-def recv(array: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Received[Any]:
+def recv(
+    array: Any = None,
+    source: int = ANY_SOURCE,
+    tag: int = ANY_TAG,
+    process_set: ProcessSet = global_process_set,
+) -> Received[Any]:
     """Receives an array that another rank has sent to this one, or will. As MPI_Recv.
 
     Args:
@@ -189,13 +204,15 @@ def recv(array: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Rec
             nothing has been sent for HORA_MISSING_TIMEOUT.
         HoraUnsupportedError: the message has bfloat16 elements, and NumPy knows of none; it is lost.
     """
-    got: Received[Any] = _job.synchronize(irecv(array, source, tag))
+    got: Received[Any] = _job.synchronize(irecv(array, source, tag, process_set))
     return got
 
 
-def seen(source: int, tag: int, dtype_of: Callable[[_native.DType], Dtype]) -> Envelope[Dtype] | None:
+def seen(
+    source: int, tag: int, process_set: ProcessSet, dtype_of: Callable[[_native.DType], Dtype]
+) -> Envelope[Dtype] | None:
     """`probe`, with dtypes as `dtype_of` makes them."""
-    envelope = _job.runtime().probe(*checked_choice(source, tag, "probe"))
+    envelope = _job.runtime().probe(*checked_choice(source, tag, process_set, "probe"))
     if envelope is None:
         return None
     return Envelope(
@@ -207,7 +224,9 @@ def seen(source: int, tag: int, dtype_of: Callable[[_native.DType], Dtype]) -> E
 
 
 @receiving
-def probe(source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Envelope[np.dtype[Any]] | None:
+def probe(
+    source: int = ANY_SOURCE, tag: int = ANY_TAG, process_set: ProcessSet = global_process_set
+) -> Envelope[np.dtype[Any]] | None:
     """The message that `recv` with these arguments would take now: `Envelope(source, tag, dtype, shape)`;
     None if none has come yet. It does not wait, and the message stays where it is. Of an object the dtype is
     None. As MPI_Iprobe.
@@ -217,4 +236,4 @@ def probe(source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Envelope[np.dtype[Any
         HoraInternalError: the rank has left the job and nothing is left of what it sent, or the job has
             failed.
     """
-    return seen(source, tag, _numpy_dtype)
+    return seen(source, tag, process_set, _numpy_dtype)

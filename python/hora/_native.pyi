@@ -174,6 +174,7 @@ class Entry:
         absent: bool = False,
         splits: Sequence[int] = (),
         ranks: Sequence[int] = (),
+        set_name: str = "",
         divide_by_initial_size: bool = True,
         check_finite: bool = False,
         padded: bool = False,
@@ -280,12 +281,20 @@ class Runtime:
         not, or it is not contiguous on the host, or has elements that Hora does not know."""
     def submit_group(self, entries: Sequence[Entry]) -> list[Handle]: ...
     def send(
-        self, dest: int, tag: int, dtype: DType, shape: Sequence[int], input: int, object: bool = False
+        self,
+        dest: int,
+        tag: int,
+        process_set: int,
+        dtype: DType,
+        shape: Sequence[int],
+        input: int,
+        object: bool = False,
     ) -> Handle: ...
     def receive(
         self,
         source: int,
         tag: int,
+        process_set: int,
         dtype: DType | None = None,
         shape: Sequence[int] = (),
         output: int = 0,
@@ -293,8 +302,8 @@ class Runtime:
     ) -> Handle:
         """Into an output of this dtype and shape; without a dtype, into memory that comes with the
         Outcome."""
-    def probe(self, source: int, tag: int) -> Envelope | None: ...
-    def process_sets(self) -> dict[int, list[int]]: ...
+    def probe(self, source: int, tag: int, process_set: int) -> Envelope | None: ...
+    def process_sets(self) -> dict[int, tuple[list[int], str]]: ...
     def expect_delay(self, name: str, seconds: float) -> ExpectedDelay: ...
     def require_alike(
         self, name: str, things: str, items: Sequence[tuple[str, str]], process_set: int

@@ -174,7 +174,7 @@ def scatter_object(
 
 
 @sending
-def send_object(obj: object, dest: int, tag: int = 0) -> None:
+def send_object(obj: object, dest: int, tag: int = 0, process_set: ProcessSet = global_process_set) -> None:
     """Sends a copy of an object (by pickle) to one rank, which calls `recv_object`. It is a message as those
     of `send` are: in one order with them, and a large one has been received when this returns.
 
@@ -186,7 +186,7 @@ def send_object(obj: object, dest: int, tag: int = 0) -> None:
             failed.
     """
     _check_allowed("send_object")
-    rank, checked_tag = checked_address(dest, tag, "send_object")
+    address = checked_address(dest, tag, process_set, "send_object")
     content, refusal = _pickled(obj)
     if refusal is not None:
         raise HoraArgumentError(
@@ -194,13 +194,15 @@ def send_object(obj: object, dest: int, tag: int = 0) -> None:
         ) from refusal
     view = np.frombuffer(content, np.uint8)
     handle = _job.runtime().send(
-        rank, checked_tag, _native.DType.uint8, list(view.shape), view.ctypes.data, object=True
+        *address, _native.DType.uint8, list(view.shape), view.ctypes.data, object=True
     )
     _job.synchronize(_job.under_way(handle, lambda outcome: None, view))
 
 
 @receiving
-def recv_object(source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Received[Any]:
+def recv_object(
+    source: int = ANY_SOURCE, tag: int = ANY_TAG, process_set: ProcessSet = global_process_set
+) -> Received[Any]:
     """Receives an object that another rank has sent to this one with `send_object`, or will. It travels over
     the job's own connections, between ranks that have proved that they belong to it.
 
@@ -214,7 +216,7 @@ def recv_object(source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Received[Any]:
             then, and the job goes on. Or the rank has left the job, or the job has failed.
     """
     _check_allowed("recv_object")
-    handle = _job.runtime().receive(*checked_choice(source, tag, "recv_object"), object=True)
+    handle = _job.runtime().receive(*checked_choice(source, tag, process_set, "recv_object"), object=True)
     got: Received[Any] = _job.synchronize(
         _job.under_way(handle, lambda outcome: result(pickle.loads(outcome.memory or b""), outcome))
     )

@@ -28,6 +28,7 @@ class ProcessSet:
     process_set_id: int | None = None  #: its number while it is registered
     ranks: list[int] | None = None  #: ascending
     mpi_comm: Any = None  #: always None; communicators are not taken
+    name: str | None = None  #: see `add_process_set`
     _number = 0  # how many sets were registered before it
 
     def __init__(self, ranks_or_comm: Iterable[int]) -> None:
@@ -82,8 +83,8 @@ class ProcessSet:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A loaded set is the registered one with these ranks, if there is one."""
-        return _with_ranks, (None if self is global_process_set else self.ranks,)
+        """A loaded set is the registered one with these ranks and this name, if there is one."""
+        return _loaded, (None if self is global_process_set else self.ranks, self.name)
 
     def __str__(self) -> str:
         return (
@@ -107,11 +108,16 @@ _registered: list[ProcessSet] = []
 _registered_ever = 0
 
 
-def _with_ranks(ranks: list[int] | None) -> ProcessSet:
+def _loaded(ranks: list[int] | None, name: str | None) -> ProcessSet:
     """The set with these ranks, None: all."""
     if ranks is None:
         return global_process_set
-    return next((known for known in _registered if known.ranks == ranks), None) or ProcessSet(ranks)
+    for known in _registered:
+        if known.ranks == ranks and known.name == name:
+            return known
+    made = ProcessSet(ranks)
+    made.name = name
+    return made
 
 
 def number_of(process_set: ProcessSet, name: str) -> int:
@@ -129,7 +135,7 @@ def number_of(process_set: ProcessSet, name: str) -> int:
         _job.runtime()
         raise HoraProcessSetError(
             f"'{name}': {process_set} does not exist, or has not been registered; call add_process_set "
-            "first, on all ranks"
+            f"first, on all {'of its ' if process_set.name else ''}ranks"
         )
     if _job.rank() not in process_set.ranks:
         raise HoraProcessSetError(
@@ -153,16 +159,27 @@ def _checked_ranks(process_set: ProcessSet) -> list[int]:
 
 
 def _number_with(ranks: list[int]) -> int | None:
-    """The number of the registered set that has these ranks."""
-    return next(
-        (number for number, known in _job.runtime().process_sets().items() if list(known) == ranks), None
+    """The number of the registered set that has these ranks, and no name."""
+    for number, (known, name) in _job.runtime().process_sets().items():
+        if not name and list(known) == ranks:
+            return number
+    return None
+
+
+def _register(
+    process_set: ProcessSet, ranks: list[int], number: int | None = None, name: str | None = None
+) -> None:
+    entry = _native.Entry(
+        _native.Operation.add_process_set,
+        "",
+        _native.DType.uint8,
+        [],
+        ranks=ranks,
+        set_name=name or "",
     )
-
-
-def _register(process_set: ProcessSet, ranks: list[int], number: int | None = None) -> None:
-    name = f"add_process_set.{','.join(map(str, ranks))}"
-    entry = _native.Entry(_native.Operation.add_process_set, name, _native.DType.uint8, [], ranks=ranks)
-    _adopt(process_set, _job.runtime().submit(entry).wait().process_set, number)
+    added = _job.runtime().submit(entry).wait().process_set
+    process_set.name = name
+    _adopt(process_set, added, number)
 
 
 def _adopt(process_set: ProcessSet, process_set_id: int | None, number: int | None = None) -> None:
@@ -171,10 +188,10 @@ def _adopt(process_set: ProcessSet, process_set_id: int | None, number: int | No
     process_set.process_set_id = process_set_id
     if any(process_set is known for known in _registered):
         return
-    if number is None:
+    if number is None and process_set.name is None:  # of sets with names, ranks have different ones
         number = _registered_ever
         _registered_ever += 1
-    process_set._number = number
+    process_set._number = number or 0
     _registered.append(process_set)
 
 
@@ -191,35 +208,47 @@ def is_of_others(process_set: ProcessSet) -> bool:
     return process_set.ranks == [] and any(process_set is known for known in _registered)
 
 
-def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
+def add_process_set(process_set: ProcessSet | Sequence[int], name: str | None = None) -> ProcessSet:
     """Registers a set, and returns it; a sequence of ranks becomes a ProcessSet. Every rank of the job calls
     it with the same ranks, those outside the set too; returns when all have. A process that has joined a
     running job belongs to no set that was added before.
 
+    Args:
+        process_set: the ranks of the set.
+        name: at most 1,024 bytes. Only the ranks of the set call it, with the same name and the same ranks.
+            Several sets may have the same ranks, each with another name; sets of other ranks may have the
+            same name. In an elastic job such a set ends when the ranks change. None: all ranks call it.
+
     Raises:
         HoraNotInitializedError, HoraArgumentError (both are ValueErrors): Hora is not initialised; there is
-            no such rank, no rank at all, or one twice; a set with these ranks is registered already (all
-            ranks are, from the start).
-        HoraInternalError: the job has failed.
+            no such rank, no rank at all, or one twice; a set with these ranks and without a name is
+            registered already (all ranks are, from the start); so is one with these ranks and this name; this
+            rank names a set that it does not belong to.
+        HoraInternalError: the ranks disagree about the ranks of a set without a name, or the job has failed.
     """
     _job.runtime()
     added = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
+    if name == "":
+        raise HoraArgumentError("a process set has a name of one character or more, or none")
+    if added.process_set_id is not None:
+        raise HoraArgumentError(f"{added} is registered already")
     if _job.is_alone():
         return _adopt_without_ranks(added)
     ranks = _checked_ranks(added)
-    known = _number_with(ranks)
+    known = None if name else _number_with(ranks)
     if known is not None:
         raise HoraArgumentError(
             f"a process set with the ranks {ranks} is registered already, as number {known}: duplicates are "
             "not possible"
         )
-    _register(added, ranks)
+    _register(added, ranks, name=name)
     return added
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Undoes `add_process_set`. Every rank of the job calls it; returns when all have. Operations of the set
-    that are under way end with HoraInternalError.
+    """Undoes `add_process_set`. Every rank of the job calls it, or, if the set has a name, every rank of the
+    set; returns when all have. Operations of the set that are under way end with HoraInternalError. Messages
+    in the set do not: receive them before.
 
     Returns:
         False, without asking the other ranks, if the set is not registered or is `global_process_set`.
@@ -239,11 +268,7 @@ def remove_process_set(process_set: ProcessSet) -> bool:
         known._invalidate()
         _registered.remove(known)
     entry = _native.Entry(
-        _native.Operation.remove_process_set,
-        f"remove_process_set.{number}",
-        _native.DType.uint8,
-        [],
-        process_set=number,
+        _native.Operation.remove_process_set, "", _native.DType.uint8, [], process_set=number
     )
     runtime.submit(entry).wait()
     return True
@@ -300,8 +325,12 @@ class Kept:
 
 
 def to_keep(identities: list[int]) -> list[Kept]:
-    """The sets that are registered. `identities`: the number of each rank's process."""
-    return [Kept(each, each._number, [identities[rank] for rank in each.ranks or []]) for each in _registered]
+    """The sets that all ranks have registered. `identities`: the number of each rank's process."""
+    return [
+        Kept(each, each._number, [identities[rank] for rank in each.ranks or []])
+        for each in _registered
+        if each.name is None
+    ]
 
 
 def as_numbers(kept: list[Kept]) -> list[int]:

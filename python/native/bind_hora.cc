@@ -87,8 +87,8 @@ Entry make_entry(Operation operation, const std::string& name, DType dtype,
                  int process_set, std::optional<int> device, std::uintptr_t stream, ReduceOp op,
                  double prescale, double postscale, DType wire, int root, bool absent,
                  const std::vector<std::int64_t>& splits, const std::vector<int>& ranks,
-                 bool divide_by_initial_size, bool check_finite, bool padded, const std::string& failed_with,
-                 const std::vector<std::int64_t>& strides) {
+                 const std::string& set_name, bool divide_by_initial_size, bool check_finite, bool padded,
+                 const std::string& failed_with, const std::vector<std::int64_t>& strides) {
   Entry entry;
   entry.operation = operation;
   entry.name = name;
@@ -105,6 +105,7 @@ Entry make_entry(Operation operation, const std::string& name, DType dtype,
   entry.absent = absent;
   entry.splits = splits;
   entry.ranks = ranks;
+  entry.set_name = set_name;
   entry.divide_by_initial_size = divide_by_initial_size;
   entry.device = device_of(device);
   entry.stream = stream_of(stream);
@@ -188,11 +189,12 @@ std::vector<Operating> submit_group(Runtime& hora, std::vector<Entry> entries) {
   return operating;
 }
 
-Operating send(Runtime& hora, int dest, int tag, DType dtype, const std::vector<std::int64_t>& shape,
-               std::uintptr_t input, bool object) {
+Operating send(Runtime& hora, int dest, int tag, int process_set, DType dtype,
+               const std::vector<std::int64_t>& shape, std::uintptr_t input, bool object) {
   Message message;
   message.peer = dest;
   message.tag = tag;
+  message.process_set = process_set;
   message.dtype = dtype;
   message.shape = shape;
   message.input = reinterpret_cast<const void*>(input);
@@ -200,11 +202,12 @@ Operating send(Runtime& hora, int dest, int tag, DType dtype, const std::vector<
   return {without_lock([&] { return hora.send(std::move(message)); }), nullptr};
 }
 
-Operating receive(Runtime& hora, int source, int tag, std::optional<DType> dtype,
+Operating receive(Runtime& hora, int source, int tag, int process_set, std::optional<DType> dtype,
                   const std::vector<std::int64_t>& shape, std::uintptr_t output, bool object) {
   Message wanted;
   wanted.peer = source;
   wanted.tag = tag;
+  wanted.process_set = process_set;
   wanted.object = object;
   std::shared_ptr<Memory> memory;
   if (dtype) {
@@ -304,8 +307,8 @@ void bind_hora(py::module_& module) {
            py::arg("prescale") = 1.0, py::arg("postscale") = 1.0, py::arg("wire") = DType::float32,
            py::arg("root") = 0, py::kw_only(), py::arg("absent") = false,
            py::arg("splits") = std::vector<std::int64_t>(), py::arg("ranks") = std::vector<int>(),
-           py::arg("divide_by_initial_size") = true, py::arg("check_finite") = false,
-           py::arg("padded") = false, py::arg("failed_with") = std::string(),
+           py::arg("set_name") = std::string(), py::arg("divide_by_initial_size") = true,
+           py::arg("check_finite") = false, py::arg("padded") = false, py::arg("failed_with") = std::string(),
            py::arg("strides") = std::vector<std::int64_t>());
 
   py::class_<Operating>(module, "Handle")
@@ -370,12 +373,20 @@ void bind_hora(py::module_& module) {
       .def("lend", &lend, py::arg("operation"), py::arg("name"), py::arg("input"), py::arg("output"),
            py::arg("lent"), py::arg("process_set"), py::arg("op"), py::arg("prescale"), py::arg("postscale"),
            py::arg("wire"), py::arg("root"), py::pos_only())
-      .def("send", &send, py::arg("dest"), py::arg("tag"), py::arg("dtype"), py::arg("shape"),
-           py::arg("input"), py::arg("object") = false)
-      .def("receive", &receive, py::arg("source"), py::arg("tag"), py::arg("dtype") = py::none(),
-           py::arg("shape") = std::vector<std::int64_t>(), py::arg("output") = 0, py::arg("object") = false)
-      .def("probe", &Runtime::probe, py::arg("source"), py::arg("tag"), py::call_guard<WithoutLock>())
-      .def("process_sets", &Runtime::process_sets)
+      .def("send", &send, py::arg("dest"), py::arg("tag"), py::arg("process_set"), py::arg("dtype"),
+           py::arg("shape"), py::arg("input"), py::arg("object") = false)
+      .def("receive", &receive, py::arg("source"), py::arg("tag"), py::arg("process_set"),
+           py::arg("dtype") = py::none(), py::arg("shape") = std::vector<std::int64_t>(),
+           py::arg("output") = 0, py::arg("object") = false)
+      .def("probe", &Runtime::probe, py::arg("source"), py::arg("tag"), py::arg("process_set"),
+           py::call_guard<WithoutLock>())
+      .def("process_sets",
+           [](const Runtime& runtime) {
+             std::map<int, std::pair<std::vector<int>, std::string>> sets;
+             for (auto& [number, set] : runtime.process_sets())
+               sets.emplace(number, std::pair(set.ranks, set.name));
+             return sets;
+           })
       .def(
           "expect_delay",
           [](Runtime& runtime, const std::string& name, double seconds) {

@@ -116,30 +116,30 @@ TEST_P(MessengerSuite, TakesFromWhicheverRankAndSaysWhich) {
         EXPECT_EQ(envelope.tag, envelope.source);
         EXPECT_EQ(transfer->values, counting(50, next[envelope.source]++));
       }
-      EXPECT_EQ(messenger.probe(kAnySource, kAnyTag), std::nullopt);
+      EXPECT_EQ(messenger.probe({kAnySource, kAnyTag}), std::nullopt);
     });
   }
 }
 
 TEST_P(MessengerSuite, AProbeSeesWhatAReceiveWouldTakeAndLeavesIt) {
   connect(2);
-  EXPECT_EQ(at(1).probe(kAnySource, kAnyTag), std::nullopt);
+  EXPECT_EQ(at(1).probe({kAnySource, kAnyTag}), std::nullopt);
   const PendingTransfer large = start_send(at(0), 1, 1, counting(50'000, 0));
   const PendingTransfer small = start_send(at(0), 1, 2, {1, 2});
   EXPECT_EQ(receive(at(1), 0, 2), (Numbers{1, 2}));  // so both have come
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(at(1).probe(kAnySource, kAnyTag), numbers(0, 1, 50'000));
-  EXPECT_EQ(at(1).probe(1, kAnyTag), std::nullopt);
-  EXPECT_EQ(at(1).probe(0, 2), std::nullopt);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(at(1).probe({kAnySource, kAnyTag}), numbers(0, 1, 50'000));
+  EXPECT_EQ(at(1).probe({1, kAnyTag}), std::nullopt);
+  EXPECT_EQ(at(1).probe({0, 2}), std::nullopt);
   EXPECT_EQ(receive(at(1), 0, 1), large->values);
-  EXPECT_EQ(at(1).probe(0, kAnyTag), std::nullopt);
+  EXPECT_EQ(at(1).probe({0, kAnyTag}), std::nullopt);
 }
 
 TEST_P(MessengerSuite, ReachesItselfBeforeAnybodyReceives) {
   connect(2);
   for (const std::size_t count : {std::size_t{0}, std::size_t{3}, std::size_t{500'000}}) {
     EXPECT_TRUE(send(at(1), 1, 4, counting(count, 1)).ok());
-    EXPECT_EQ(at(1).probe(1, 4), numbers(1, 4, count));
-    EXPECT_EQ(at(0).probe(1, 4), std::nullopt);
+    EXPECT_EQ(at(1).probe({1, 4}), numbers(1, 4, count));
+    EXPECT_EQ(at(0).probe({1, 4}), std::nullopt);
     EXPECT_EQ(receive(at(1), kAnySource, 4), counting(count, 1));
     const PendingTransfer transfer = start_receive(at(1), 1, 0);
     EXPECT_TRUE(send(at(1), 1, 0, counting(count, 2)).ok());
@@ -190,7 +190,8 @@ TEST_P(MessengerSuite, WhatWasNotExpectedIsLostAndTheNextOneComes) {
       const auto outcome = std::make_shared<Outcome>();
       const auto refuse = [&] {
         at(1).receive(
-            {0, 0, [](const Envelope&) -> void* { throw Error(Code::mismatch, "too large"); },
+            {{0, 0},
+             [](const Envelope&) -> void* { throw Error(Code::mismatch, "too large"); },
              [outcome](const Status& status, const Envelope* found) { outcome->set(status, found); }});
       };
       if (posted) refuse();
@@ -215,7 +216,8 @@ TEST_P(MessengerSuite, WhoIsToldMayWriteAgain) {
   // Each rank answers from `done`, with one more, until there have been enough turns.
   std::function<void(int)> expect = [&](int rank) {
     const auto here = static_cast<std::size_t>(rank);
-    at(rank).receive({1 - rank, 0, [&, here](const Envelope&) { return in[here].data(); },
+    at(rank).receive({{1 - rank, 0},
+                      [&, here](const Envelope&) { return in[here].data(); },
                       [&, rank, here](const Status& status, const Envelope*) {
                         const int turn = in[here].front();
                         if (!status.ok()) return;  // the last one waits in vain
@@ -273,9 +275,9 @@ TEST_P(MessengerSuite, WhatWaitsForARankThatHasLeftEndsAndWhatItHasSentIsReceive
   EXPECT_EQ(large->outcome.wait(), left);
   EXPECT_EQ(receive(at(0), 1, 5), last->values);
   EXPECT_TRUE(last->outcome.wait().ok());
-  EXPECT_EQ(at(0).probe(1, 5), numbers(1, 5, 1));
+  EXPECT_EQ(at(0).probe({1, 5}), numbers(1, 5, 1));
   EXPECT_EQ(receive(at(0), 1, 5), Numbers{4});
-  EXPECT_THROW(static_cast<void>(at(0).probe(1, 5)), Error);
+  EXPECT_THROW(static_cast<void>(at(0).probe({1, 5})), Error);
   EXPECT_EQ(start_receive(at(0), 1, 5)->outcome.wait(), left);
   EXPECT_EQ(send(at(0), 1, 5, {1}), left);
   EXPECT_FALSE(from_any->outcome.told()) << "rank 2 may still send";
@@ -292,7 +294,8 @@ TEST_P(MessengerSuite, ARankHasLeftOnceSendersKnowWhatItHasRefused) {
   for (int i = 0; i < 40; ++i) sent.push_back(start_send(at(0), 1, 3, counting(kLargestUnasked + 1, i)));
   for (std::size_t i = 0; i < sent.size(); ++i) {
     Outcome refused;
-    at(1).receive({0, 3, [](const Envelope&) -> void* { throw Error(Code::mismatch, "too large"); },
+    at(1).receive({{0, 3},
+                   [](const Envelope&) -> void* { throw Error(Code::mismatch, "too large"); },
                    [&refused](const Status& status, const Envelope* it) { refused.set(status, it); }});
     EXPECT_EQ(refused.wait().code, Code::mismatch);
   }
@@ -314,7 +317,7 @@ TEST_P(MessengerSuite, WhatIsUnderWayEndsWithTheReasonOfTheAbort) {
   EXPECT_THROW(start_send(at(0), 1, 0, {1}), Error);
   EXPECT_THROW(start_send(at(0), 0, 0, {1}), Error);
   EXPECT_THROW(start_receive(at(0), 1, 0), Error);
-  EXPECT_THROW(static_cast<void>(at(0).probe(1, 0)), Error);
+  EXPECT_THROW(static_cast<void>(at(0).probe({1, 0})), Error);
 }
 
 TEST_P(MessengerSuite, AnAbortInTheMiddleOfTrafficEndsEachMessageOnce) {

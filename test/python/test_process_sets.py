@@ -112,6 +112,50 @@ def test_sets_that_overlap_are_used_at_once_from_one_thread():
     )
 
 
+def test_only_its_ranks_make_a_set_that_has_a_name():
+    run_ready(
+        4,
+        """
+        import pickle, pytest, torch, hora.torch as hvd
+        hvd.init()
+        rank = hvd.rank()
+        whole = hvd.add_process_set([0, 1, 2, 3], name="whole")
+        assert whole.ranks == [0, 1, 2, 3] and whole.name == "whole"
+        if rank % 2:
+            odd, same = hvd.add_process_set([3, 1], "odd"), hvd.add_process_set([1, 3], "same")
+            assert odd.process_set_id != same.process_set_id
+            with pytest.raises(ValueError, match="there is one of these ranks with the name 'odd' already"):
+                hvd.add_process_set([1, 3], "odd")
+            assert hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=same).item() == 2
+            other = 4 - rank
+            hvd.send(torch.tensor([rank]), other, 0)
+            hvd.send(torch.tensor([10 * rank]), other, 0, same)
+            hvd.send_object("of the set", other, process_set=odd)
+            assert hvd.probe(process_set=whole) is None
+            assert hvd.recv_object(process_set=odd).value == "of the set"
+            assert hvd.recv(process_set=same).value.item() == 10 * other
+            assert hvd.recv().value.item() == other
+            assert pickle.loads(pickle.dumps(same)) is same
+            assert hvd.remove_process_set(odd) and odd.process_set_id is None
+        else:
+            with pytest.raises(ValueError, match="rank . is not in it; only the ranks of a process set that has a name add it"):
+                hvd.add_process_set([1, 3], name="odd")
+            with pytest.raises(ValueError, match="one character or more"):
+                hvd.add_process_set([0, 2], name="")
+            with pytest.raises(ValueError, match="is registered already"):
+                hvd.add_process_set(whole, name="again")
+            even = hvd.add_process_set([0, 2], "odd")  # the name is free for other ranks
+            assert hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=even).item() == 2
+        if rank == 0:
+            with pytest.raises(ValueError, match="is not a member"):
+                hvd.send(torch.ones(1), 1, process_set=hvd.add_process_set([1, 3]))
+        else:
+            hvd.add_process_set([1, 3])
+        assert hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=whole).item() == 4
+    """,
+    )
+
+
 def test_numpy_arrays_have_them_too():
     run_ready(
         3,

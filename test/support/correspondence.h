@@ -74,7 +74,7 @@ inline PendingTransfer start_send(Messenger& from, int to, int tag, Numbers valu
 inline PendingTransfer start_receive(Messenger& at, int source, int tag) {
   auto transfer = std::make_shared<Transfer>();
   at.receive(
-      {source, tag,
+      {{source, tag},
        [transfer](const Envelope& found) {
          transfer->values.resize(static_cast<std::size_t>(found.shape.front()));
          return transfer->values.data();

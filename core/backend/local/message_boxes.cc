@@ -45,29 +45,29 @@ void MessageBoxes::send(const Outgoing& message) {
   if (copied || result.where == Where::claimed) message.done({});
 }
 
-void MessageBoxes::receive(int rank, Incoming wanted) {
+void MessageBoxes::receive(int rank, Incoming waiting) {
   std::optional<Matching<Parcel>::Kept> found;
   std::optional<Status> lost;
   {
     Box& own = box(rank);
     const std::lock_guard lock(own.mutex);
     if (own.why) throw Error(*own.why);
-    found = own.matching.take(wanted.source, wanted.tag);
-    if (!found) lost = own.leavers.loss(wanted.source);
-    if (!found && !lost) return own.matching.wait(std::move(wanted));
+    found = own.matching.take(waiting.wanted);
+    if (!found) lost = own.leavers.loss(waiting.wanted);
+    if (!found && !lost) return own.matching.wait(std::move(waiting));
   }
-  if (lost) return wanted.done(*lost, nullptr);
-  deliver(wanted, found->envelope, found->arrival.elements);
+  if (lost) return waiting.done(*lost, nullptr);
+  deliver(waiting, found->envelope, found->arrival.elements);
   if (found->arrival.sent) found->arrival.sent({});
 }
 
-std::optional<Envelope> MessageBoxes::probe(int rank, int source, int tag) {
+std::optional<Envelope> MessageBoxes::probe(int rank, const Wanted& wanted) {
   Box& own = box(rank);
   const std::lock_guard lock(own.mutex);
   if (own.why) throw Error(*own.why);
-  const Envelope* found = own.matching.probe(source, tag);
+  const Envelope* found = own.matching.probe(wanted);
   if (found != nullptr) return *found;
-  if (const auto lost = own.leavers.loss(source); lost && source != kAnySource) throw Error(*lost);
+  if (const auto lost = own.leavers.loss(wanted.source)) throw Error(*lost);
   return std::nullopt;
 }
 
@@ -81,11 +81,7 @@ void MessageBoxes::hear_leave(int rank, int leaver) {
     const std::lock_guard lock(own.mutex);
     own.leavers.add(leaver);
     why = *own.leavers.loss(leaver);
-    for (const int source : {leaver, kAnySource}) {
-      const auto lost = own.leavers.loss(source);
-      if (!lost) continue;
-      fail(own.matching.give_up(wants_from(source)), *lost, calls);
-    }
+    own.leavers.fail_lost(own.matching, calls);
   }
   take_back(rank, why, calls, leaver);
   run(calls);
@@ -129,8 +125,8 @@ class LocalMessenger final : public Messenger {
     message.envelope.source = rank_;
     boxes_->send(message);
   }
-  void receive(Incoming wanted) override { boxes_->receive(rank_, std::move(wanted)); }
-  std::optional<Envelope> probe(int source, int tag) override { return boxes_->probe(rank_, source, tag); }
+  void receive(Incoming waiting) override { boxes_->receive(rank_, std::move(waiting)); }
+  std::optional<Envelope> probe(const Wanted& wanted) override { return boxes_->probe(rank_, wanted); }
   void leave(std::function<void()> done) override {
     boxes_->leave(rank_);
     done();

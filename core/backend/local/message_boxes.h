@@ -29,8 +29,8 @@ class MessageBoxes {
 
   // Messenger's functions, for `rank`; the sender is `message.envelope.source`.
   void send(const Outgoing& message);
-  void receive(int rank, Incoming wanted);
-  std::optional<Envelope> probe(int rank, int source, int tag);
+  void receive(int rank, Incoming waiting);
+  std::optional<Envelope> probe(int rank, const Wanted& wanted);
   void leave(int rank);
   void hear_leave(int rank, int leaver);
   /// Ends the sends and receives of this rank that are under way, and all later ones, with `why`. The sends

@@ -42,6 +42,13 @@ inline constexpr int kOperations = 13;
 /// Entry::allocate called, only when all have.
 [[nodiscard]] bool sizes_its_output(Operation operation);
 
+/// Some of the ranks of a job (a process set). A value.
+struct ProcessSet {
+  std::vector<int> ranks;  ///< ascending
+  std::string name;        ///< empty: the set was made by all ranks of the job
+  bool operator==(const ProcessSet&) const = default;
+};
+
 /// How an operation ended.
 struct Result {
   Status status;
@@ -122,6 +129,7 @@ struct Entry {
   bool divide_by_initial_size = true;
 
   std::vector<int> ranks = {};  ///< add_process_set: who is in it, in any order
+  std::string set_name = {};    ///< add_process_set: see Runtime::add_process_set
 
   /// allgather, alltoall, gather, scatter: returns memory for an output of this shape. Called once, on the
   /// thread that `done` is called on, when all ranks have said how much they bring. gather: of no rows,
@@ -141,8 +149,11 @@ struct Entry {
 /// Until `done` has run (exactly once, always, also on failure) the memory belongs to the runtime, as an
 /// Entry's does. Elements are contiguous, in host memory, first dimension slowest. A value.
 struct Message {
-  int peer = 0;  ///< send: the rank that receives it; receive: the one that sends it, or kAnySource
-  int tag = 0;   ///< 0 or more; receive: or kAnyTag
+  /// send: the rank (of the whole job) that receives it; receive: the one that sends it, or kAnySource.
+  int peer = 0;
+  int tag = 0;  ///< 0 or more; receive: or kAnyTag
+  /// Sender and receiver are in it, and give the same one: each process set has messages of its own.
+  int process_set = 0;
   DType dtype = DType::float32;
   std::vector<std::int64_t> shape;  ///< elements per dimension; empty: a scalar
   const void* input = nullptr;      ///< send: the elements
@@ -270,31 +281,42 @@ class Runtime {
   /// sent first, as in MPI. Small ones have ended for their sender when they have been copied, large ones
   /// when the receiver has taken them; what it has not taken when the job ends is lost. So ranks that send
   /// each other large ones start to receive before they wait. Throws Error(invalid_argument) for what this
-  /// rank can see is wrong (no such rank, a negative tag), and Error(aborted) once the job has ended; then
-  /// `done` is not called. With the Handle come Error(unavailable), if there is no way to the rank, and
-  /// Error(aborted), which names the rank, if that has left the job and not taken a large one. One that waits
-  /// for the receiver is warned of after Config::missing_warning, and ends the job after missing_timeout.
+  /// rank can see is wrong (no such rank, a negative tag, a process set that one of both ranks is not in),
+  /// and Error(aborted) once the job has ended; then `done` is not called. With the Handle come
+  /// Error(unavailable), if there is no way to the rank, and Error(aborted), which names the rank, if that
+  /// has left the job and not taken a large one. One that waits for the receiver is warned of after
+  /// Config::missing_warning, and ends the job after missing_timeout.
   Handle send(Message message);
   /// Starts to receive a message, and returns at once. A message of another dtype or shape than the wanted
   /// one ends it with Error(mismatch), which says both, and is lost; its sender does not notice. Messages
   /// that a rank sent before it left can still be received. A receive of one that it will never send ends
   /// with Error(aborted), which names the rank, and so does a receive from any rank when all others have
-  /// left. One that waits is warned of and ends the job as in `send`. Error(unavailable), if this process has
-  /// had no descriptors for the sender's connection for Config::start_timeout. Throws as `send`.
+  /// left (in a process set: all others in it). One that waits is warned of and ends the job as in `send`.
+  /// Error(unavailable), if this process has had no descriptors for the sender's connection for
+  /// Config::start_timeout. Throws as `send`.
   Handle receive(Message wanted);
   /// The message that a `receive` of these would take; nothing if none has come yet. It stays where it is.
   /// Throws as `send`, and Error(aborted) if the rank has left the job and nothing is left of what it sent.
-  [[nodiscard]] std::optional<Envelope> probe(int source = kAnySource, int tag = kAnyTag);
+  [[nodiscard]] std::optional<Envelope> probe(int source = kAnySource, int tag = kAnyTag,
+                                              int process_set = 0);
 
   /// Makes a process set of these ranks of the job, and returns its number: 1, 2, 3, ..., never one twice.
-  /// All ranks of the job call it, also those that are not in it, with the same ranks. Throws
-  /// Error(invalid_argument) if there is no such rank, or a set of the same ranks already.
-  int add_process_set(const std::vector<int>& ranks);
-  /// Ends a process set; what is under way in it ends with Error(aborted). All ranks of the job call it.
-  /// Throws Error(invalid_argument) if there is no such set, or for 0.
+  ///
+  /// Args: `name`: at most 1,024 bytes. Empty: all ranks of the job call it, also those that are not in the
+  /// set, with the same ranks. Else only the ranks of the set call it, with the same name and the same ranks.
+  /// Several sets may have the same ranks, each with another name. Sets of other ranks may have the same
+  /// name.
+  ///
+  /// Throws Error(invalid_argument): there is no such rank; there is a set of these ranks and this name
+  /// already; or this rank names a set that it is not in. Error(mismatch): ranks give different ranks for a
+  /// set without a name.
+  int add_process_set(const std::vector<int>& ranks, const std::string& name = {});
+  /// Ends a process set; operations that are under way in it end with Error(aborted). Messages in it do not:
+  /// receive them before. All ranks of the job call it; if the set has a name, only its ranks do. Throws
+  /// Error(invalid_argument) if there is no such set, or for 0.
   void remove_process_set(int number);
-  /// The ranks of every process set, by number, ascending. 0: all.
-  [[nodiscard]] std::map<int, std::vector<int>> process_sets() const;
+  /// Every process set, by number. 0: all ranks.
+  [[nodiscard]] std::map<int, ProcessSet> process_sets() const;
 
   /// Says that this rank has nothing more to bring, and waits until every rank of the job says so; returns
   /// the rank that did last. Meanwhile it takes part in what the others do: with zeros in sums and averages,

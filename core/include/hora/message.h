@@ -4,7 +4,6 @@
 #include <hora/dtype.h>
 
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 namespace hora {
@@ -12,8 +11,9 @@ namespace hora {
 /// `receive` and `probe`: from whichever rank, with whichever tag.
 inline constexpr int kAnySource = -1;
 inline constexpr int kAnyTag = -1;
-/// The tag of the state that ranks give to others which join an elastic training. kAnyTag does not take it.
-inline constexpr int kStateTag = std::numeric_limits<int>::max();
+/// In place of the number of a process set: the message has the state that ranks give to others which join an
+/// elastic training.
+inline constexpr int kStateMessages = -1;
 
 /// The source, tag, dtype and shape of a message. A value.
 struct Envelope {
@@ -22,6 +22,7 @@ struct Envelope {
   DType dtype = DType::uint8;
   std::vector<std::int64_t> shape;  ///< elements per dimension; empty: a scalar
   bool object = false;              ///< see Message
+  int process_set = 0;
   bool operator==(const Envelope&) const = default;
 };
 

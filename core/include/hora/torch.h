@@ -292,9 +292,10 @@ TensorHandle scan_async(Runtime& hora, const torch::Tensor& tensor, ReduceOp op 
 
 /// Sends a tensor to rank `dest` of the job: see Runtime::send. A large one is kept as it is until the handle
 /// is done, when the receiver has taken it; do not write to it before. Messages travel between CPUs: of a
-/// tensor on a GPU a copy in the host's memory is sent. No gradient. As MPI_Send, MPI_Isend.
-void send(Runtime& hora, const torch::Tensor& tensor, int dest, int tag = 0);
-Handle isend(Runtime& hora, const torch::Tensor& tensor, int dest, int tag = 0);
+/// tensor on a GPU a copy in the host's memory is sent. Each process set has messages of its own. No
+/// gradient. As MPI_Send, MPI_Isend.
+void send(Runtime& hora, const torch::Tensor& tensor, int dest, int tag = 0, int process_set = 0);
+Handle isend(Runtime& hora, const torch::Tensor& tensor, int dest, int tag = 0, int process_set = 0);
 
 struct Received {
   torch::Tensor tensor;
@@ -312,12 +313,13 @@ struct Received {
 ///     const auto sending = isend(hora, large, 1);  // sending.wait()
 ///     const auto coming = irecv(hora);             // coming.wait().tensor
 ///     recv_(hora, place, 0);                       // into memory that is there
-Received recv(Runtime& hora, int source = kAnySource, int tag = kAnyTag);
-Pending<Received> irecv(Runtime& hora, int source = kAnySource, int tag = kAnyTag);
-Received recv_(Runtime& hora, const torch::Tensor& tensor, int source = kAnySource, int tag = kAnyTag);
+Received recv(Runtime& hora, int source = kAnySource, int tag = kAnyTag, int process_set = 0);
+Pending<Received> irecv(Runtime& hora, int source = kAnySource, int tag = kAnyTag, int process_set = 0);
+Received recv_(Runtime& hora, const torch::Tensor& tensor, int source = kAnySource, int tag = kAnyTag,
+               int process_set = 0);
 /// A tensor that is not contiguous has its new values when `wait` has returned.
 Pending<Received> irecv_(Runtime& hora, const torch::Tensor& tensor, int source = kAnySource,
-                         int tag = kAnyTag);
+                         int tag = kAnyTag, int process_set = 0);
 
 /// Returns when every rank of the process set has called it: `barrier(hora)`.
 void barrier(Runtime& hora, int process_set = 0);

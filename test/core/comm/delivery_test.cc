@@ -33,7 +33,8 @@ TEST(Delivery, TellsWhatWasFoundWhetherItIsWantedOrNot) {
   std::array<std::int16_t, 2> output{};
   Status told{Code::internal, "nothing yet"};
   std::optional<Envelope> found;
-  Incoming wanted{2, 3, [&](const Envelope&) { return output.data(); },
+  Incoming wanted{{2, 3},
+                  [&](const Envelope&) { return output.data(); },
                   [&](const Status& status, const Envelope* came) {
                     told = status;
                     found = *came;
@@ -54,7 +55,7 @@ TEST(Delivery, TellsAllWhoWaitThatNothingComes) {
   int told = 0;
   std::list<Incoming> waiting;
   for (int i = 0; i < 3; ++i) {
-    waiting.push_back({0, i, {}, [&](const Status& status, const Envelope* found) {
+    waiting.push_back({{0, i}, {}, [&](const Status& status, const Envelope* found) {
                          told += status.message == "over" && found == nullptr ? 1 : 0;
                        }});
   }

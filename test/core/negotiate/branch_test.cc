@@ -113,6 +113,17 @@ TEST_F(Branches, WhatSomeHaveNotAskedForGoesUpAfterAMomentAndThenAsItComes) {
   EXPECT_THAT(ballots.front().late, ElementsAre(Late{RankSet(8), milliseconds(55)}));
 }
 
+TEST_F(Branches, WhatOnlySomeRanksAskForGoesUpAtOnce) {
+  Request request = tensor("set");
+  request.operation = Operation::add_process_set;
+  request.set_name = "set";
+  request.ranks = {4, 9};
+  add(from(RankSet(9), {request}));
+  EXPECT_THAT(take().front().requests, ElementsAre(request));
+  add(from(RankSet(4), {request}));
+  EXPECT_EQ(take().front().ranks, RankSet(4));
+}
+
 TEST_F(Branches, WhoIsLateTravelsAlong) {
   Ballot early = from(RankSet(5, 8), {tensor("a")});
   early.age = milliseconds(12);

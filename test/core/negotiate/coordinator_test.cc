@@ -391,6 +391,40 @@ TEST(Coordinator, WhatBelongsTogetherFailsTogether) {
   }
 }
 
+Request process_set(const std::vector<int>& members) {
+  Request request;
+  request.operation = Operation::add_process_set;
+  request.name = "set";
+  request.set_name = "set";
+  request.ranks = members;
+  return request;
+}
+
+TEST(Coordinator, DecidesAProcessSetThatHasANameOnceItsRanksHaveAsked) {
+  Coordinator coordinator(ranks(4));
+  coordinator.add(RankSet(3), asks({process_set({1, 3})}), kNow);
+  EXPECT_EQ(coordinator.decide(), std::nullopt);
+  const auto waiting = coordinator.waiting(kNow);
+  ASSERT_EQ(waiting.size(), 1u);
+  EXPECT_THAT(waiting.front().missing, ElementsAre(1));
+  coordinator.add(RankSet(1), asks({process_set({1, 3})}), kNow);
+  EXPECT_THAT(names(coordinator.decide()), ElementsAre("set"));
+  for (const int rank : {1, 3}) coordinator.add(RankSet(rank), asks({process_set({1, 3})}), kNow);
+  EXPECT_THAT(names(coordinator.decide()), ElementsAre("set"));
+}
+
+TEST(Coordinator, OnlyARankOfTheProcessSetIsMissedWhenItLeaves) {
+  Coordinator coordinator(ranks(4));
+  coordinator.add(RankSet(1), asks({process_set({1, 3})}), kNow);
+  coordinator.add(RankSet(0), leaves(), kNow);
+  EXPECT_EQ(coordinator.decide(), std::nullopt);
+  coordinator.add(RankSet(3), leaves(), kNow);
+  const auto verdict = coordinator.decide();
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->items.front().decision.status.code, Code::aborted);
+  EXPECT_THAT(coordinator.take_missed(), ElementsAre(3));
+}
+
 TEST(Coordinator, HearsThousandsAsOneVoice) {
   Coordinator coordinator(ranks(10000));
   coordinator.add(RankSet(0, 5000), asks({tensor("a"), tensor("b")}), kNow);

@@ -21,6 +21,7 @@ Request request(const std::string& name) {
           "bundle",
           {60, 3},
           {0, 1},
+          "",
           false,
           DeviceKind::cuda,
           4096,
@@ -43,6 +44,18 @@ TEST(Ballot, ComesBackAsItWasSent) {
   EXPECT_EQ(only(decode_ballots(encode(report), 1)), report);
   report.content = Bytes(1000, std::byte{7});
   EXPECT_EQ(only(decode_ballots(encode(report), 1)), report);
+}
+
+TEST(Ballot, TellsTheNameOfAProcessSetAndNothingElseHasOne) {
+  Request set;
+  set.operation = Operation::add_process_set;
+  set.name = "hora.add_process_set.x[0,1]";
+  set.set_name = "x";
+  set.ranks = {0, 1};
+  const Ballot ballot{kWorld, 0, {}, {set}, false};
+  EXPECT_EQ(only(decode_ballots(encode(ballot), 2)), ballot);
+  set.operation = Operation::allgather;
+  EXPECT_THROW(decode_ballots(encode(Ballot{kWorld, 0, {}, {set}, false}), 2), Error);
 }
 
 TEST(Ballot, OneThatSpeaksForOthersSaysForWhomAndWhoWasLate) {

@@ -183,7 +183,7 @@ TEST(Admit, AScanHasNoAverage) {
 
 TEST(Admit, KnowsProcessSetsAndTheirRanks) {
   ProcessSets more(4);
-  EXPECT_EQ(more.add({1, 3}), 1);
+  EXPECT_EQ(more.add({{1, 3}, ""}), 1);
   Entry entry = good();
   entry.process_set = 1;
   EXPECT_EQ(admit(entry, 3, more).group, 1);
@@ -209,6 +209,18 @@ TEST(Admit, KnowsProcessSetsAndTheirRanks) {
   EXPECT_EQ(text(add), "the process set [2, 2]: a rank can be in it only once");
   add.ranks = {};
   EXPECT_EQ(text(add), "the process set []: it needs one rank at least");
+  add.ranks = {1, 3};
+  add.set_name = "x";
+  EXPECT_EQ(
+      text(add),
+      "the process set [1, 3]: rank 0 is not in it; only the ranks of a process set that has a name add "
+      "it");
+  const Request request = admit(add, 3, more).request;
+  EXPECT_EQ(request.name, "hora.add_process_set.x[1,3]");
+  EXPECT_EQ(request.ranks, (std::vector<int>{1, 3}));
+  EXPECT_EQ(request.set_name, "x");
+  add.set_name = std::string(1025, 'x');
+  EXPECT_EQ(text(add), "the process set [1, 3]: its name has at most 1024 bytes, not 1025");
   Entry remove;
   remove.operation = Operation::remove_process_set;
   EXPECT_EQ(text(remove), "the process set of all ranks cannot be removed");

@@ -54,7 +54,8 @@ class JobWatchTest : public testing::Test {
   World world_ = group_.join(0);
   World other_ = group_.join(1);
   TensorTable table_;
-  Messages messages_{*world_.messenger, 0, 2};
+  ProcessSets sets_{2};
+  Messages messages_{*world_.messenger, 0, sets_};
   Recorder recorder_{10};
   RankState state_{world_, config_, table_, messages_, recorder_};
   Negotiator negotiator_{*world_.control};

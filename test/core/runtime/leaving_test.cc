@@ -16,8 +16,9 @@ class LeavingTest : public testing::Test {
   World world_ = group_.join(0);
   World other_ = group_.join(1);
   Timeline timeline_{2};
-  Messages messages_{*world_.messenger, 0, 2};
-  Messages others_{*other_.messenger, 1, 2};
+  ProcessSets sets_{2};
+  Messages messages_{*world_.messenger, 0, sets_};
+  Messages others_{*other_.messenger, 1, sets_};
   Negotiator negotiator_{*world_.control};
   Tracing tracing_{timeline_, negotiator_, 0};
   Leaving leaving_{messages_, tracing_, negotiator_};

@@ -26,7 +26,7 @@ struct RankWithLoop {
       : config(std::move(chosen)),
         world(group.join(number)),
         gpu(number),
-        messages(*world.messenger, number, 2) {}
+        messages(*world.messenger, number, sets) {}
 
   /// Submits a tensor "x".
   Handle submit() {

@@ -57,6 +57,13 @@ Error failure_of(const std::function<void()>& action) {
   return Error(Code::internal, "it did not fail");
 }
 
+/// The text of an error that is found in the caller's thread.
+std::string refused(const std::function<void()>& action) {
+  const Error error = failure_of(action);
+  EXPECT_EQ(error.code(), Code::invalid_argument);
+  return error.what();
+}
+
 /// A job whose messages go through memory, or over sockets.
 class MessagesTest : public testing::TestWithParam<bool> {
  protected:
@@ -218,11 +225,6 @@ TEST_P(MessagesTest, WhatAllocateDoesWrongEndsTheReceiveAlone) {
 TEST_P(MessagesTest, WhatIsWrongIsSaidInTheCallersThread) {
   run_job(2, [](Runtime& hora) {
     Numbers values(3);
-    const auto refused = [](const std::function<void()>& action) {
-      const Error error = failure_of(action);
-      EXPECT_EQ(error.code(), Code::invalid_argument);
-      return std::string(error.what());
-    };
     EXPECT_EQ(refused([&] { hora.send(of(2, 0, values)); }),
               "a message to rank 2 with tag 0: there is no such rank: ranks are 0 to 1");
     EXPECT_EQ(refused([&] { hora.send(of(kAnySource, 0, values)); }),
@@ -256,6 +258,55 @@ TEST_P(MessagesTest, WhatIsWrongIsSaidInTheCallersThread) {
     EXPECT_EQ(refused([&] { hora.receive(wrong); }),
               "a message from rank 1 with tag 0: its elements are at a null pointer; `output` or `allocate` "
               "says where they go");
+  });
+}
+
+TEST_P(MessagesTest, EachProcessSetHasMessagesOfItsOwn) {
+  run_job(3, [](Runtime& hora) {
+    const int set = hora.add_process_set({0, 2});
+    if (hora.rank() == 1) {
+      Numbers got(1);
+      hora.receive(into(kAnySource, 0, got)).wait();
+      EXPECT_EQ(got, Numbers{9});
+      return;
+    }
+    const int same = hora.add_process_set({0, 2}, "same");
+    const std::vector<int> sets{0, set, same};
+    if (hora.rank() == 0) {
+      for (const int each : sets) {
+        Numbers values{each};
+        Message message = of(2, 5, values);
+        message.process_set = each;
+        hora.send(message).wait();
+      }
+      Numbers values{9};
+      Message wrong = of(1, 5, values);
+      wrong.process_set = set;
+      EXPECT_EQ(
+          refused([&] { hora.send(wrong); }),
+          "a message to rank 1 with tag 5 in process set 1: rank 1 is not in the process set, which has "
+          "ranks 0 and 2");
+      wrong.process_set = 7;
+      EXPECT_EQ(
+          refused([&] { hora.send(wrong); }),
+          "a message to rank 1 with tag 5 in process set 7: process set 7 does not exist, or has not been "
+          "registered");
+      Message never = into(kAnySource, kAnyTag, values);
+      never.process_set = same;
+      EXPECT_THAT(failure_of([&] { hora.receive(never).wait(); }).what(),
+                  HasSubstr("all other ranks of the process set have left the job (shutdown)"));
+      hora.send(of(1, 0, values)).wait();
+      return;
+    }
+    while (!hora.probe(0, 5, same)) std::this_thread::yield();
+    EXPECT_EQ(hora.probe(kAnySource, kAnyTag, same)->process_set, same);
+    for (const int each : {same, set, 0}) {
+      Numbers got(1);
+      Message wanted = into(kAnySource, kAnyTag, got);
+      wanted.process_set = each;
+      EXPECT_EQ(hora.receive(wanted).wait().source, 0);
+      EXPECT_EQ(got, Numbers{each});
+    }
   });
 }
 

@@ -23,7 +23,8 @@ class ObservationTest : public testing::Test {
   TensorTable table_;
   Timeline timeline_{2};
   Delays delays_;
-  Messages messages_{*world_.messenger, 1, 2};
+  ProcessSets sets_{2};
+  Messages messages_{*world_.messenger, 1, sets_};
   Negotiator rank0_{*other_.control};
   Negotiator negotiator_{*world_.control};
   WakeUpWords words_{};

@@ -37,7 +37,8 @@ class RankStateTest : public testing::Test {
   World world_ = group_.join(0);
   Config config_;
   TensorTable table_;
-  Messages messages_{*world_.messenger, 0, 2};
+  ProcessSets sets_{2};
+  Messages messages_{*world_.messenger, 0, sets_};
   Recorder recorder_{10};
   RankState state_{world_, config_, table_, messages_, recorder_};
 };

@@ -506,7 +506,7 @@ TEST(Runtime, ProcessSetsOverlapAndHaveNamesOfTheirOwn) {
     const int even = hora.add_process_set({2, 0});
     const int low = hora.add_process_set({0, 1, 2});
     EXPECT_EQ(hora.process_sets(),
-              (std::map<int, std::vector<int>>{{0, {0, 1, 2, 3}}, {1, {0, 2}}, {2, {0, 1, 2}}}));
+              (std::map<int, ProcessSet>{{0, {{0, 1, 2, 3}, ""}}, {1, {{0, 2}, ""}}, {2, {{0, 1, 2}, ""}}}));
     std::vector<Handle> handles;
     std::vector<std::vector<float>> data(3, {static_cast<float>(hora.rank() + 1)});
     const auto reduce = [&](std::size_t which, int set, const std::vector<int>& members) {
@@ -529,6 +529,46 @@ TEST(Runtime, ProcessSetsOverlapAndHaveNamesOfTheirOwn) {
     hora.remove_process_set(even);
     EXPECT_EQ(hora.process_sets().size(), 2u);
     EXPECT_EQ(hora.add_process_set({0, 2}), 3) << "a number is never given twice";
+  });
+}
+
+TEST(Runtime, OnlyItsRanksMakeAProcessSetThatHasAName) {
+  run_local_job(4, [](Runtime& hora) {
+    const auto sum_in = [&](int set) {
+      std::vector<float> data{static_cast<float>(hora.rank())};
+      Entry entry = in_place(Operation::allreduce, "x", DType::float32, data);
+      entry.op = ReduceOp::sum;
+      entry.process_set = set;
+      hora.run(std::move(entry));
+      return data.front();
+    };
+    const int first = hora.add_process_set({0, 1, 2, 3}, "first");  // in the same order on all ranks
+    if (hora.rank() % 2 == 1) {
+      const int odd = hora.add_process_set({3, 1}, "odd");
+      const int again = hora.add_process_set({1, 3}, "of the same ranks");
+      EXPECT_NE(odd, again);
+      EXPECT_EQ(hora.process_sets().at(odd), (ProcessSet{{1, 3}, "odd"}));
+      EXPECT_EQ(sum_in(odd), 4.0F);
+      hora.remove_process_set(odd);
+      EXPECT_FALSE(hora.process_sets().contains(odd));
+      EXPECT_GT(hora.add_process_set({1, 3}, "odd"), again);
+      EXPECT_EQ(sum_in(again), 4.0F);
+    }
+    EXPECT_EQ(sum_in(first), 6.0F);
+  });
+}
+
+TEST(Runtime, ProcessSetsOfOtherRanksMayHaveTheSameName) {
+  run_local_job(4, [](Runtime& hora) {
+    const bool low = hora.rank() < 2;
+    const std::vector<int> own = low ? std::vector<int>{0, 1} : std::vector<int>{2, 3};
+    const std::vector<int> others = low ? std::vector<int>{2, 3} : std::vector<int>{0, 1};
+    const int pair = hora.add_process_set(own, "pair");
+    EXPECT_EQ(hora.process_sets().at(pair), (ProcessSet{own, "pair"}));
+    EXPECT_THAT(thrown([&] { hora.add_process_set(own, "pair"); }).message,
+                testing::HasSubstr("there is one of these ranks with the name 'pair' already, number "));
+    EXPECT_THAT(thrown([&] { hora.add_process_set(others, "pair"); }).message,
+                testing::HasSubstr(" is not in it; only the ranks of a process set that has a name add it"));
   });
 }
 

@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 using WaitList = std::vector<MessageWait>;
 
 const MessageWait kReceive{false, kAnySource, kAnyTag, "a tensor", 0, milliseconds(1500)};
-const MessageWait kSend{true, 2, std::numeric_limits<int>::max(), "float32[3,4]", 48, milliseconds(7)};
+const MessageWait kSend{true, 2, std::numeric_limits<int>::max(), "float32[3,4]", 48, milliseconds(7), 3};
 
 TEST(MessageWait, TravelsAsBytes) {
   EXPECT_EQ(decode_waits(encode(WaitList{kReceive, kSend}), 3), (WaitList{kReceive, kSend}));
@@ -50,6 +50,7 @@ TEST(MessageWait, IsRefusedWithWhatNoRankOfTheJobWouldSend) {
 TEST(MessageWait, HasATitle) {
   EXPECT_EQ(title(kReceive), "a message from any rank with any tag");
   EXPECT_EQ(title({true, 2, 7, "", 0, {}}), "a message to rank 2 with tag 7");
+  EXPECT_EQ(title({true, 2, 7, "", 0, {}, 4}), "a message to rank 2 with tag 7 in process set 4");
   EXPECT_EQ(kind(kReceive), "receive");
   EXPECT_EQ(kind(kSend), "send");
 }

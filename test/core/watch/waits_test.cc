@@ -39,6 +39,13 @@ class WaitsTest : public testing::Test {
   Waits waits_{3};
 };
 
+TEST_F(WaitsTest, ForAnyRankOfAProcessSetAreForItsRanksAlone) {
+  negotiator_.add_group(1, {0, 2});
+  waits_.tell_messages(2, {{false, kAnySource, 7, "a tensor", 0, seconds(4), 1}}, kBegin);
+  ASSERT_EQ(all().size(), 1U);
+  EXPECT_THAT(all()[0].on.missing, ElementsAre(0));
+}
+
 TEST_F(WaitsTest, AreTheMessagesThatRanksHaveToldOfLast) {
   const TimePoint now = kBegin + seconds(10);
   EXPECT_EQ(waits_.oldest(negotiator_), TimePoint::max());

@@ -13,7 +13,7 @@ namespace hora::tcp {
 namespace {
 
 constexpr std::uint64_t kMostDimensions = 64;
-constexpr std::uint64_t kMostTag = std::numeric_limits<int>::max();
+constexpr std::uint64_t kMostNumber = std::numeric_limits<int>::max();  // of a tag, of a process set
 
 bool has_envelope(MessageFrameKind kind) {
   return kind == MessageFrameKind::whole || kind == MessageFrameKind::announcement;
@@ -22,7 +22,9 @@ bool has_envelope(MessageFrameKind kind) {
 Envelope read_envelope(Reader& in, int from) {
   Envelope envelope;
   envelope.source = from;
-  envelope.tag = static_cast<int>(in.below(kMostTag + 1, "a tag"));
+  envelope.tag = static_cast<int>(in.below(kMostNumber + 1, "a tag"));
+  // kStateMessages travels as 0.
+  envelope.process_set = static_cast<int>(in.below(kMostNumber + 1, "a process set")) + kStateMessages;
   envelope.dtype = in.enumerator<DType>(kDTypes, "a dtype");
   for (auto left = in.below(kMostDimensions + 1, "dimensions"); left > 0; --left)
     envelope.shape.push_back(in.i64());
@@ -37,7 +39,9 @@ Bytes encode(const MessageFrame& frame) {
   out.u8(static_cast<std::uint8_t>(frame.kind)).u64(frame.number);
   if (has_envelope(frame.kind)) {
     const Envelope& envelope = frame.envelope;
-    out.u64(static_cast<std::uint64_t>(envelope.tag)).u8(static_cast<std::uint8_t>(envelope.dtype));
+    out.u64(static_cast<std::uint64_t>(envelope.tag));
+    out.u64(static_cast<std::uint64_t>(envelope.process_set - kStateMessages));
+    out.u8(static_cast<std::uint8_t>(envelope.dtype));
     out.u64(envelope.shape.size());
     for (const auto extent : envelope.shape) out.i64(extent);
     out.u8(envelope.object ? 1 : 0);

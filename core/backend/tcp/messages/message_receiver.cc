@@ -6,33 +6,33 @@
 
 namespace hora::tcp {
 
-void MessageReceiver::receive(Incoming wanted) {
+void MessageReceiver::receive(Incoming waiting) {
   std::optional<Matching<Arrival>::Kept> found;
   Calls calls;
   {
     const std::lock_guard lock(mutex_);
     throw_if_aborted();
-    found = matching_.take(wanted.source, wanted.tag);
+    found = matching_.take(waiting.wanted);
     if (!found) {
-      const auto lost = loss(wanted.source);
-      if (!lost) return matching_.wait(std::move(wanted));
-      calls.emplace_back([&, why = *lost] { wanted.done(why, nullptr); });
+      const auto lost = loss(waiting.wanted);
+      if (!lost) return matching_.wait(std::move(waiting));
+      calls.emplace_back([&, why = *lost] { waiting.done(why, nullptr); });
     } else if (found->arrival.announced == 0) {
       give_credit(found->envelope, calls);
-      calls.emplace_back([&] { deliver(wanted, found->envelope, found->arrival.elements.get()); });
+      calls.emplace_back([&] { deliver(waiting, found->envelope, found->arrival.elements.get()); });
     } else {
-      calls.emplace_back([&] { request(found->envelope, found->arrival.announced, std::move(wanted)); });
+      calls.emplace_back([&] { request(found->envelope, found->arrival.announced, std::move(waiting)); });
     }
   }
   run(calls);
 }
 
-std::optional<Envelope> MessageReceiver::probe(int source, int tag) const {
+std::optional<Envelope> MessageReceiver::probe(const Wanted& wanted) const {
   const std::lock_guard lock(mutex_);
   throw_if_aborted();
-  const Envelope* found = matching_.probe(source, tag);
+  const Envelope* found = matching_.probe(wanted);
   if (found != nullptr) return *found;
-  if (const auto lost = leavers_.loss(source); lost && source != kAnySource) throw Error(*lost);
+  if (const auto lost = leavers_.loss(wanted.source)) throw Error(*lost);
   return std::nullopt;
 }
 
@@ -76,10 +76,7 @@ void MessageReceiver::hear_leave(int rank) {
     const std::lock_guard lock(mutex_);
     if (aborted_) return;
     leavers_.add(rank);
-    for (const int source : {rank, kAnySource}) {
-      const auto lost = leavers_.loss(source);
-      if (lost) fail(matching_.give_up(wants_from(source)), *lost, calls);
-    }
+    leavers_.fail_lost(matching_, calls);
   }
   run(calls);
 }
@@ -178,14 +175,18 @@ void MessageReceiver::fail_unconnected(const Status& why) {
   Calls calls;
   {
     const std::lock_guard lock(mutex_);
-    const bool all_are_connected = peers_.size() + 1 == static_cast<std::size_t>(ranks_);
-    const auto is_lost = [&](const Incoming& wanted) {
-      if (wanted.source == kAnySource) return !all_are_connected;
-      return wanted.source != rank_ && !peers_.contains(wanted.source);
-    };
+    const auto is_lost = [this](const Incoming& waiting) { return is_unconnected(waiting.wanted); };
     fail(matching_.give_up(is_lost), why, calls);
   }
   run(calls);
+}
+
+/// Whether such a message may come from a rank that has not connected.
+bool MessageReceiver::is_unconnected(const Wanted& wanted) const {
+  const auto is_apart = [this](int rank) { return rank != rank_ && !peers_.contains(rank); };
+  if (wanted.source != kAnySource) return is_apart(wanted.source);
+  if (wanted.members.empty()) return peers_.size() + 1 < static_cast<std::size_t>(ranks_);
+  return std::any_of(wanted.members.begin(), wanted.members.end(), is_apart);
 }
 
 void MessageReceiver::append_to(std::vector<pollfd>& events) const {
@@ -234,10 +235,10 @@ void MessageReceiver::end(Calls& calls) {
   fail(matching_.give_up(any_receive), *aborted_, calls);
 }
 
-/// The reason why nothing more can come from `source`; nothing if it can.
-std::optional<Status> MessageReceiver::loss(int source) const {
-  const auto left = leavers_.loss(source);
-  return left ? left : broken(source);
+/// The reason why no such message can come any more; nothing if one can.
+std::optional<Status> MessageReceiver::loss(const Wanted& wanted) const {
+  const auto left = leavers_.loss(wanted);
+  return left ? left : broken(wanted.source);
 }
 
 /// The reason why nothing more can be asked for at `source`; nothing if it can. A rank that has left still

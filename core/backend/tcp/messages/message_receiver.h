@@ -26,8 +26,8 @@ class MessageReceiver {
 
   // Any thread. See Messenger.
 
-  void receive(Incoming wanted);
-  [[nodiscard]] std::optional<Envelope> probe(int source, int tag) const;
+  void receive(Incoming waiting);
+  [[nodiscard]] std::optional<Envelope> probe(const Wanted& wanted) const;
   /// Receives a message that this rank sends to itself.
   void send_to_self(const Outgoing& message);
   /// Says that this rank leaves. Drops `told` when all senders know what it has refused, or cannot be
@@ -75,7 +75,8 @@ class MessageReceiver {
   void throw_if_aborted() const {
     if (aborted_) throw Error(*aborted_);
   }
-  [[nodiscard]] std::optional<Status> loss(int source) const;
+  [[nodiscard]] std::optional<Status> loss(const Wanted& wanted) const;
+  [[nodiscard]] bool is_unconnected(const Wanted& wanted) const;
   [[nodiscard]] std::optional<Status> broken(int source) const;
   void give_credit(const Envelope& envelope, Calls& calls);
   void flush(TimePoint now, Calls& calls);

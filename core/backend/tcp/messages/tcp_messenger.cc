@@ -66,8 +66,8 @@ class TcpMessenger final : public Messenger {
     if (message.to == rank_) return receiver_.send_to_self(message);
     sender_.send(std::move(message));
   }
-  void receive(Incoming wanted) override { receiver_.receive(std::move(wanted)); }
-  std::optional<Envelope> probe(int source, int tag) override { return receiver_.probe(source, tag); }
+  void receive(Incoming waiting) override { receiver_.receive(std::move(waiting)); }
+  std::optional<Envelope> probe(const Wanted& wanted) override { return receiver_.probe(wanted); }
 
   void leave(std::function<void()> done) override {
     // Each channel to a receiver or from a sender drops it when it is done, and so does this function. `done`

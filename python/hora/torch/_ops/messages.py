@@ -19,6 +19,7 @@ from hora._messages import (
     seen,
     sending,
 )
+from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._ops.lending import Loan, lent_in_place, received, torch_dtype
 
 
@@ -27,17 +28,17 @@ def _on_host(loan: Loan) -> Loan:
     return loan if loan.place.gpu is None else Loan(loan.memory.cpu(), "message")
 
 
-def isend(tensor: torch.Tensor, dest: int, tag: int = 0) -> int:
+def isend(tensor: torch.Tensor, dest: int, tag: int = 0, process_set: ProcessSet = global_process_set) -> int:
     """Starts `send`; the handle is for `poll` and `synchronize`, which returns None. Until then the tensor
     must not be changed."""
-    rank, checked_tag = checked_address(dest, tag, "send")
+    address = checked_address(dest, tag, process_set, "send")
     loan = _on_host(Loan(tensor, "send"))
-    handle = _job.runtime().send(rank, checked_tag, loan.native, list(loan.memory.shape), loan.place.address)
+    handle = _job.runtime().send(*address, loan.native, list(loan.memory.shape), loan.place.address)
     return _job.under_way(handle, lambda outcome: None, loan)
 
 
 @sending
-def send(tensor: torch.Tensor, dest: int, tag: int = 0) -> None:
+def send(tensor: torch.Tensor, dest: int, tag: int = 0, process_set: ProcessSet = global_process_set) -> None:
     """Sends a tensor to one rank, which calls `recv`. As MPI_Send.
 
     A small tensor (64 KiB and less, as a rule) has been copied when this returns, whether the receiver wants
@@ -56,15 +57,20 @@ def send(tensor: torch.Tensor, dest: int, tag: int = 0) -> None:
             text names it; it cannot be reached; or the job has failed, as it does when a rank has not
             received a large tensor for HORA_MISSING_TIMEOUT.
     """
-    _job.synchronize(isend(tensor, dest, tag))
+    _job.synchronize(isend(tensor, dest, tag, process_set))
 
 
-def irecv(tensor: torch.Tensor | None = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> int:
+def irecv(
+    tensor: torch.Tensor | None = None,
+    source: int = ANY_SOURCE,
+    tag: int = ANY_TAG,
+    process_set: ProcessSet = global_process_set,
+) -> int:
     """Starts `recv`; the handle is for `poll` and `synchronize`, which returns what `recv` does. A tensor to
     receive into has its new values once `synchronize` has returned."""
-    rank, checked_tag = checked_choice(source, tag, "recv")
+    choice = checked_choice(source, tag, process_set, "recv")
     if tensor is None:
-        handle = _job.runtime().receive(rank, checked_tag)
+        handle = _job.runtime().receive(*choice)
         return _job.under_way(
             handle, lambda outcome: result(received(outcome, torch_dtype(outcome.dtype)), outcome)
         )
@@ -81,15 +87,16 @@ def irecv(tensor: torch.Tensor | None = None, source: int = ANY_SOURCE, tag: int
             loan.memory.copy_(memory.memory)
         return result(loan.written_back(), outcome)
 
-    handle = _job.runtime().receive(
-        rank, checked_tag, memory.native, list(memory.memory.shape), memory.place.address
-    )
+    handle = _job.runtime().receive(*choice, memory.native, list(memory.memory.shape), memory.place.address)
     return _job.under_way(handle, finish, memory)
 
 
 @receiving
 def recv(
-    tensor: torch.Tensor | None = None, source: int = ANY_SOURCE, tag: int = ANY_TAG
+    tensor: torch.Tensor | None = None,
+    source: int = ANY_SOURCE,
+    tag: int = ANY_TAG,
+    process_set: ProcessSet = global_process_set,
 ) -> Received[torch.Tensor]:
     """Receives a tensor that another rank has sent to this one, or will. As MPI_Recv.
 
@@ -109,12 +116,14 @@ def recv(
             ANY_SOURCE: all others have) and nothing is left of what it sent, and the text names it. Or the
             job has failed, as it does when nothing has been sent for HORA_MISSING_TIMEOUT.
     """
-    got: Received[torch.Tensor] = _job.synchronize(irecv(tensor, source, tag))
+    got: Received[torch.Tensor] = _job.synchronize(irecv(tensor, source, tag, process_set))
     return got
 
 
 @receiving
-def probe(source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Envelope[torch.dtype] | None:
+def probe(
+    source: int = ANY_SOURCE, tag: int = ANY_TAG, process_set: ProcessSet = global_process_set
+) -> Envelope[torch.dtype] | None:
     """The message that `recv` with these arguments would take now: `Envelope(source, tag, dtype, shape)`;
     None if none has come yet. It does not wait, and the message stays where it is. Of an object the dtype is
     None. As MPI_Iprobe.
@@ -124,4 +133,4 @@ def probe(source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Envelope[torch.dtype]
         HoraInternalError (a RuntimeError): the rank has left the job and nothing is left of what it sent, or
             the job has failed.
     """
-    return seen(source, tag, torch_dtype)
+    return seen(source, tag, process_set, torch_dtype)

@@ -17,7 +17,7 @@ TEST(MessageBoxes, WhatARankHasLentIsNotTouchedAfterItHasClosed) {
   EXPECT_TRUE(send(*sender, 1, 1, {4}).ok());
   sender->abort({Code::aborted, "over"});
   EXPECT_EQ(large->outcome.wait().message, "over");
-  EXPECT_EQ(receiver->probe(0, 0), std::nullopt);
+  EXPECT_EQ(receiver->probe({0, 0}), std::nullopt);
   EXPECT_EQ(receive(*receiver, 0, 1), Numbers{4});
 }
 

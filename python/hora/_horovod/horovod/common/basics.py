@@ -22,7 +22,7 @@ class HorovodBasics:
         raise AttributeError(f"Hora has no {name!r}")
 
     def _get_process_set_ids_and_ranks(self) -> dict[int, list[int]]:
-        return {number: list(ranks) for number, ranks in _job.runtime().process_sets().items()}
+        return {number: list(ranks) for number, (ranks, _) in _job.runtime().process_sets().items()}
 
     def _ranks_of(self, process_set_id: int) -> list[int]:
         sets = self._get_process_set_ids_and_ranks()

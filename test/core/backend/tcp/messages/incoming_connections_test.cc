@@ -48,8 +48,9 @@ class AcceptingRank : public testing::Test {
   /// The messages that rank 0 has got and not taken yet.
   Numbers take_all() {
     Numbers all;
-    while (receiver_.probe(1, 3)) {
-      receiver_.receive({1, 3, [&all](const Envelope&) { return &all.emplace_back(); },
+    while (receiver_.probe({1, 3})) {
+      receiver_.receive({{1, 3},
+                         [&all](const Envelope&) { return &all.emplace_back(); },
                          [](const Status& status, const Envelope*) { EXPECT_TRUE(status.ok()); }});
     }
     return all;

@@ -13,13 +13,16 @@ namespace hora::tcp {
 namespace {
 
 TEST(MessageFrame, ComesBackAsItWasSent) {
-  const Envelope envelope{3, std::numeric_limits<int>::max(), DType::bfloat16, {4, 0, 7}, true};
+  const Envelope envelope{3,    std::numeric_limits<int>::max(),    DType::bfloat16, {4, 0, 7},
+                          true, std::numeric_limits<int>::max() - 1};
   for (int kind = 0; kind < kMessageFrameKinds; ++kind) {
     MessageFrame frame{static_cast<MessageFrameKind>(kind), 12};
     if (kind < 2) frame.envelope = envelope;
     const Bytes bytes = encode(frame);
     EXPECT_EQ(decode_message_frame(bytes, 3), frame);
   }
+  const MessageFrame state{MessageFrameKind::whole, 0, {3, 0, DType::uint8, {4}, false, kStateMessages}};
+  EXPECT_EQ(decode_message_frame(encode(state), 3), state);
 }
 
 TEST(MessageFrame, TheLongestFits) {

@@ -23,7 +23,7 @@ class ReceiverOfThree : public testing::Test {
   PendingTransfer start_receive(int source, int tag) {
     auto mail = std::make_shared<Transfer>();
     receiver_.receive(
-        {source, tag,
+        {{source, tag},
          [mail](const Envelope& found) {
            mail->values.resize(static_cast<std::size_t>(found.shape.front()));
            return mail->values.data();
@@ -92,7 +92,8 @@ TEST_F(ReceiverOfThree, GivesEachReceiveTheNextMessageInWhateverOrderTheyCome) {
 TEST_F(ReceiverOfThree, RefusesAMessageThatItsReceiveDoesNotExpect) {
   hear_announcement(2, 50'000, 1);
   Outcome outcome;
-  receiver_.receive({1, 2, [](const Envelope&) -> void* { throw Error(Code::invalid_argument, "too long"); },
+  receiver_.receive({{1, 2},
+                     [](const Envelope&) -> void* { throw Error(Code::invalid_argument, "too long"); },
                      [&](const Status& status, const Envelope* found) { outcome.set(status, found); }});
   EXPECT_EQ(outcome.wait().message, "too long");
   EXPECT_EQ(outcome.envelope(), numbers(1, 2, 50'000));

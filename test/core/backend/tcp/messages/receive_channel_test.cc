@@ -38,7 +38,7 @@ TEST_F(Receiving, AsksForElementsAndKnowsWhereTheyGo) {
       4,
       {envelope,
        reinterpret_cast<std::byte*>(output.data()),
-       {1, 0, {}, [&](const Status& status, const Envelope* found) { outcome.set(status, found); }}},
+       {{1, 0}, {}, [&](const Status& status, const Envelope* found) { outcome.set(status, found); }}},
       calls_);
   channel_.refuse(5, calls_);
   EXPECT_EQ(next(), (MessageFrame{Kind::request, 4, {}}));
@@ -59,7 +59,7 @@ TEST_F(Receiving, FailsWhatHasBeenAskedFor) {
       1,
       {numbers(1, 0, 0),
        nullptr,
-       {1, 0, {}, [&](const Status& status, const Envelope* found) { outcome.set(status, found); }}},
+       {{1, 0}, {}, [&](const Status& status, const Envelope* found) { outcome.set(status, found); }}},
       calls_);
   channel_.fail({Code::aborted, "over"}, calls_);
   run(calls_);

@@ -32,7 +32,7 @@ TEST(TcpMessenger, AConnectionThatBreaksEndsWhatDependsOnItIfNobodyExplainsIt) {
   EXPECT_EQ(receive(*ranks[1], 0, 0), Numbers{1});
   const PendingTransfer any = start_receive(*ranks[0], kAnySource, 9);
   const PendingTransfer announced = start_send(*ranks[1], 0, 1, counting(100'000, 0));
-  while (!ranks[0]->probe(1, 1)) std::this_thread::yield();
+  while (!ranks[0]->probe({1, 1})) std::this_thread::yield();
   const PendingTransfer waiting = start_receive(*ranks[0], 1, 5);
   const PendingTransfer sent = start_send(*ranks[0], 1, 1, counting(100'000, 0));
   ranks[1].reset();
