@@ -143,19 +143,15 @@ class Admission {
     if (entry_.process_set == kWorld)
       throw Error(Code::invalid_argument, "the process set of all ranks cannot be removed");
     auto set = sets_.find(entry_.process_set);
-    if (!set) throw Error(Code::invalid_argument, no_such_set());
+    if (!set) throw Error(Code::invalid_argument, no_such_set(entry_.process_set));
     if (!set->name.empty()) static_cast<void>(members());
     return *std::move(set);
-  }
-
-  [[nodiscard]] std::string no_such_set() const {
-    return fmt::format("process set {} does not exist, or has not been registered", entry_.process_set);
   }
 
   /// The ranks of the entry's process set, of which this is one.
   [[nodiscard]] std::vector<int> members() const {
     const auto ranks = sets_.ranks_of(entry_.process_set);
-    if (!ranks) refuse(no_such_set());
+    if (!ranks) refuse(no_such_set(entry_.process_set));
     if (!std::binary_search(ranks->begin(), ranks->end(), rank_)) {
       refuse(fmt::format("rank {} is not a member of the provided process set {}, which has {}", rank_,
                          entry_.process_set, describe_ranks(*ranks)));

@@ -195,8 +195,7 @@ std::vector<int> Messages::members_with(const std::string& what, int peer, int p
     refuse(what, fmt::format("there is no such rank: ranks are 0 to {}", sets_.size() - 1));
   }
   const auto members = sets_.ranks_of(process_set);
-  if (!members)
-    refuse(what, fmt::format("process set {} does not exist, or has not been registered", process_set));
+  if (!members) refuse(what, no_such_set(process_set));
   for (const int rank : {rank_, peer}) {
     if (!std::binary_search(members->begin(), members->end(), rank))
       refuse(what,

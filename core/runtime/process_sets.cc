@@ -9,6 +9,10 @@
 
 namespace hora {
 
+std::string no_such_set(int number) {
+  return fmt::format("process set {} does not exist, or has not been registered", number);
+}
+
 std::string there_is_one(const ProcessSet& set, int number) {
   const std::string name = set.name.empty() ? "" : fmt::format(" with the name '{}'", set.name);
   return fmt::format("there is one of these ranks{} already, number {}", name, number);
@@ -32,8 +36,8 @@ std::optional<ProcessSet> ProcessSets::find(int number) const {
 }
 
 std::optional<std::vector<int>> ProcessSets::ranks_of(int number) const {
-  const auto set = find(number);
-  return set ? std::optional(set->ranks) : std::nullopt;
+  auto set = find(number);
+  return set ? std::optional(std::move(set->ranks)) : std::nullopt;
 }
 
 std::optional<int> ProcessSets::number_of(const ProcessSet& set) const {

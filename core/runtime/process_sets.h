@@ -11,7 +11,8 @@
 
 namespace hora {
 
-/// "there is one of these ranks already, number 3": for an error.
+// Texts of errors: "process set 3 does not exist, ...", "there is one of these ranks already, number 3".
+[[nodiscard]] std::string no_such_set(int number);
 [[nodiscard]] std::string there_is_one(const ProcessSet& set, int number);
 
 /// The process sets that exist, by number. The engine adds and removes sets, in the same order on every rank,

@@ -12,8 +12,8 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
+from elastic_commits import Commit, commits_in
 from launch import BUILD
 from machines import Cluster, Host
 from ranks import HRUN
@@ -26,16 +26,6 @@ PATIENCE = 30.0  # seconds within which a step must count
 
 #: In which proportion things break: a rank is killed, a rank is stopped, a host is cut off.
 KINDS = {"kill": 27, "stop": 20, "cut": 15}
-
-
-class Commit(NamedTuple):
-    """A step that counts, as one rank has written it."""
-
-    at: int  # nanoseconds
-    step: int
-    generation: int
-    rank: int
-    size: int
 
 
 @dataclasses.dataclass
@@ -58,12 +48,8 @@ def _kinds(faults: int, dice: random.Random) -> list[str]:
 
 
 def _commits(folder: pathlib.Path) -> list[list[Commit]]:
-    """Those of each process, but for a last line that is not finished."""
-    texts = [path.read_text() for path in folder.glob("*/*")]
-    return [
-        [Commit(*map(int, line.split())) for line in text.splitlines(keepends=True) if line.endswith("\n")]
-        for text in texts
-    ]
+    """Those of each process."""
+    return [commits_in(path) for path in folder.glob("*/*")]
 
 
 def _last_step(folder: pathlib.Path) -> int:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("hosts", "support")]
 
+from elastic_commits import commits_in  # noqa: E402
 from machines import RATE, Cluster  # noqa: E402
 
 STEPS = 20
@@ -62,32 +63,18 @@ class Job(NamedTuple):
         raise SystemExit(f"no process has written {file}")
 
 
-class Commit(NamedTuple):
-    at: int  # nanoseconds
-    step: int
-    generation: int
-    rank: int
-    size: int
-
-
-def commits(file: pathlib.Path) -> list[Commit]:
-    """Those of a process, but for a last line that is not finished."""
-    lines = [line.split() for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    return [Commit(*map(int, line)) for line in lines]
-
-
 def measure(job: Job, victim: int) -> tuple[float, float]:
     """Milliseconds: how long the training stood still, and a normal step."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         running = job.start(folder)
         while len(files := list(folder.glob("*/*"))) < job.ranks or any(
-            len(commits(file)) < BEFORE for file in files
+            len(commits_in(file)) < BEFORE for file in files
         ):
             if running.poll() is not None:
                 raise SystemExit(f"hrun has ended:\n{running.communicate()[1].decode()}")
             time.sleep(0.002)
-        file = next(file for file in files if commits(file)[0].rank == victim)
+        file = next(file for file in files if commits_in(file)[0].rank == victim)
         process = job.process(file)
         time.sleep(random.uniform(0, 0.02))
         killed = time.monotonic_ns()
@@ -95,7 +82,7 @@ def measure(job: Job, victim: int) -> tuple[float, float]:
         output, errors = running.communicate(timeout=300)
         if running.returncode != 0:
             raise SystemExit(f"hrun ended with {running.returncode}:\n{output.decode()}{errors.decode()}")
-        left = [commits(each) for each in files if each != file]
+        left = [commits_in(each) for each in files if each != file]
         next_commit = max(min(each.at for each in own if each.generation > 1) for own in left)
         steps = [
             after.at - before.at

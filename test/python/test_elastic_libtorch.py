@@ -2,7 +2,6 @@
 """hora::elastic::Training, the loop of C++ programs, under hrun."""
 
 import itertools
-import json
 import pathlib
 import random
 import signal
@@ -10,7 +9,7 @@ import subprocess
 
 import pytest
 from ranks import ROOT, hrun
-from test_elastic_training import check_audit, results
+from test_elastic_training import audit_lines, check_audit, printed, results
 
 WORKER = str(ROOT / "build/default/test/training_worker")
 STEPS = 15
@@ -109,25 +108,17 @@ def test_a_process_with_another_model_is_refused_alone(alone: list[float]):
     assert "'model.first.weight' is float64[9,4], and float64[8,4] on rank 0" in finished.stderr
 
 
-def bits(finished: subprocess.CompletedProcess[str], ranks: int) -> str:
-    """The hash of the model, which all ranks have printed."""
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-    lines = [line.split("bits ")[1] for line in finished.stdout.splitlines() if "bits " in line]
-    assert len(lines) == ranks and len(set(lines)) == 1, finished.stdout
-    return lines[0]
-
-
 def replay(audit: pathlib.Path, folder: pathlib.Path) -> str:
     """The hash of the model if the same numbers of ranks make the same steps, and none is lost. Several jobs
     go on from each other's checkpoints."""
-    written = [json.loads(line) for file in audit.iterdir() for line in file.read_text().splitlines()]
-    ranks_in = sorted({line["step"]: line["ranks"] for line in written}.items())
+    ranks_in = sorted({line["step"]: line["ranks"] for line in audit_lines(audit)}.items())
     from_before: tuple[str, ...] = ()
     last = ""
     for ranks, steps in itertools.groupby(ranks_in, key=lambda step: step[1]):
         until = list(steps)[-1][0]
         checkpoint = str(folder / f"{until}.pt")
-        last = bits(train(ranks, waits=(*from_before, "--until", str(until), "--to", checkpoint)), ranks)
+        waits = (*from_before, "--until", str(until), "--to", checkpoint)
+        last = printed(train(ranks, waits=waits), ranks, "bits")
         from_before = ("--from", checkpoint)
     return last
 
@@ -156,4 +147,4 @@ def test_a_replay_of_a_training_that_lost_ranks_has_the_same_bits(
             ranks, "--min-np", "1", "--max-replacements", "0", deaths=deaths, folder=folder / "audit"
         )
         left = finished.stdout.count("bits ")
-        assert bits(finished, left) == replay(folder / "audit", folder), f"seed {seed}: {deaths}"
+        assert printed(finished, left, "bits") == replay(folder / "audit", folder), f"seed {seed}: {deaths}"

@@ -9,6 +9,7 @@ import pathlib
 import signal
 import subprocess
 import textwrap
+from typing import Any
 
 import pytest
 from ranks import HRUN, ROOT, environment_with, hrun
@@ -99,21 +100,29 @@ print("result", training.progress.steps, *(float(number) for number in numbers))
 """
 
 
+def printed(finished: subprocess.CompletedProcess[str], ranks: int, word: str) -> str:
+    """The text behind this word, which all ranks have printed alike."""
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    lines = [line.split(f"{word} ")[1] for line in finished.stdout.splitlines() if f"{word} " in line]
+    assert len(lines) == ranks and len(set(lines)) == 1, finished.stdout
+    return lines[0]
+
+
 def results(finished: subprocess.CompletedProcess[str], ranks: int) -> list[float]:
     """The numbers that all ranks have printed."""
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-    lines = [line.split("result ")[1] for line in finished.stdout.splitlines() if "result " in line]
-    assert len(lines) == ranks and len(set(lines)) == 1, finished.stdout
-    return [float(number) for number in lines[0].split()]
+    return [float(number) for number in printed(finished, ranks, "result").split()]
+
+
+def audit_lines(folder: pathlib.Path) -> list[dict[str, Any]]:
+    """The lines of all processes."""
+    return [json.loads(line) for file in folder.iterdir() for line in file.read_text().splitlines()]
 
 
 def check_audit(folder: pathlib.Path) -> None:
     """Every sample of every epoch was taken exactly once, as far as the ranks that have lived can tell."""
     steps = collections.defaultdict(list)
-    for file in folder.iterdir():
-        for line in file.read_text().splitlines():
-            written = json.loads(line)
-            steps[written["step"]].append(written)
+    for written in audit_lines(folder):
+        steps[written["step"]].append(written)
     place = 0
     for number in range(1, STEPS + 1):
         made_by = steps[number][0]["ranks"]
