@@ -48,7 +48,8 @@ std::string describe(const RankEnd& end) {
 
 std::string describe_after(const std::string& reason, const RankEnd& end) {
   const bool known = end.killed || end.last_line.empty() || reason.find(end.last_line) != std::string::npos;
-  const std::string how = reason.ends_with("it " + end.how) ? "" : "; it " + end.how;
+  const bool says_how = reason.find("it " + end.how) != std::string::npos;
+  const std::string how = says_how ? "" : "; it " + end.how;
   return fmt::format("{}{}{}", how, known ? "" : "; its last words: ", known ? "" : end.last_line);
 }
 

@@ -144,6 +144,15 @@ void Session::stop_timeline() {
   timeline_.await_end();
 }
 
+/// The reason for which this rank fails, for the others. Its own failure may follow from another rank's,
+/// which they have not heard of: then the reason names that.
+std::string Session::with_its_cause(const std::string& reason) const {
+  const std::string failed = table_.first_aborted();
+  const std::string first_line = failed.substr(0, failed.find('\n'));
+  if (reason.find(first_line) != std::string::npos) return reason;
+  return fmt::format("{}; the first operation that failed there was {}", reason, first_line);
+}
+
 void Session::leave(const std::string& reason) {
   const std::lock_guard lock(leaving_mutex_);
   if (!engine_->joinable()) return;
@@ -151,7 +160,7 @@ void Session::leave(const std::string& reason) {
     loop_.leave();
   } else {
     report_reason(reason);
-    loop_.stop({Code::aborted, reason});
+    loop_.stop({Code::aborted, with_its_cause(reason)});
   }
   engine_->join();
   messages_.await_end();
@@ -159,7 +168,7 @@ void Session::leave(const std::string& reason) {
 
 void Session::fail(const std::string& why) {
   report_reason(why);
-  end({Code::aborted, why});
+  end({Code::aborted, with_its_cause(why)});
 }
 
 void Session::end(const Status& why) {

@@ -71,6 +71,7 @@ class Session {
   Reply answer(const Question& question);
 
  private:
+  [[nodiscard]] std::string with_its_cause(const std::string& reason) const;
   Asked ask(const Entry& entry);
 
   // In the order in which each needs those above it.

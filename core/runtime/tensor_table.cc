@@ -182,8 +182,17 @@ void TensorTable::release(Loan& loan) {
   if (std::exchange(loan.named, false)) free(loan.group, loan.entry->name, loan.memory);
 }
 
+std::string TensorTable::first_aborted() const {
+  const std::lock_guard lock(mutex_);
+  return first_aborted_;
+}
+
 void TensorTable::finish(Loan loan, Result result, bool keeps) {
   release(loan);
+  if (result.status.code == Code::aborted) {
+    const std::lock_guard lock(mutex_);
+    if (first_aborted_.empty()) first_aborted_ = result.status.message;
+  }
   if (loan.entry->done) loan.entry->done(result);
   if (keeps) keep_for_ever(loan.entry);
   loan.entry.reset();

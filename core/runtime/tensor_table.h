@@ -95,6 +95,8 @@ class TensorTable {
   /// Gives tensors that were handed out back with an error, which names each of them. Never drops what they
   /// hold.
   void give_back(std::vector<Loan> loans, const Status& status);
+  /// What the first entry that ended with Code::aborted ended with; empty: none has.
+  [[nodiscard]] std::string first_aborted() const;
   /// All that are under way, those that were handed out, too, as they would stand in a dump; the oldest
   /// first.
   [[nodiscard]] std::vector<Record> under_way() const;
@@ -134,6 +136,7 @@ class TensorTable {
   WaitingByGroup requests_;
   std::size_t requests_on_host_ = 0;  // of requests_
   std::optional<Status> closed_;
+  std::string first_aborted_;
 };
 
 }  // namespace hora

@@ -211,6 +211,17 @@ TEST(Job, AnExceptionThatMainCatchesIsToldByWhatTheProgramSaysOfIt) {
       << outcome.output << outcome.errors;
 }
 
+TEST(Job, AFailureThatFollowsFromAnotherRankIsToldWithThatRank) {
+  const Outcome outcome = run_hrun(worker(3, {"leave"}));
+  EXPECT_NE(outcome.exit_code, 0) << outcome.output << outcome.errors;
+  const std::regex heard(
+      "\\[2\\] a message from rank 0 with tag 0: rank 0 \\(pid [0-9]+ on .*\\) failed: an exception ended "
+      "it; "
+      "the first operation that failed there was '[^']*': rank 1 has left the job without submitting it; it "
+      "exited with code 1");
+  EXPECT_TRUE(std::regex_search(outcome.output, heard)) << outcome.output << outcome.errors;
+}
+
 TEST(Job, ADeathIsToldWithItsSignalToAllOthers) {
   for (int victim = 0; victim < 3; ++victim) {
     const Outcome outcome = run_hrun(worker(3, {"die", std::to_string(victim), "30"}));

@@ -188,6 +188,15 @@ void fail_uncaught(hora::Runtime& hora, int who) {
 /// A rank takes one step fewer; nobody catches what the others hear of that.
 void take_fewer(hora::Runtime& hora, int who) noexcept { reduce(hora, hora.rank() == who ? 2 : 3); }
 
+/// Rank 1 leaves without an operation that rank 0 waits for, which fails from that. Rank 2 says what it heard
+/// from rank 0.
+void leave_early(hora::Runtime& hora) {
+  reduce(hora, 1);
+  if (hora.rank() == 0) reduce(hora, 1);
+  std::vector<float> data(1);
+  if (hora.rank() == 2) hora.receive(numbers(0, 0, data)).wait();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -205,6 +214,7 @@ int main(int argc, char** argv) {
     if (task == "catch") reduce(hora, 1);
     if (task == "throw") fail_uncaught(hora, number(2));
     if (task == "fewer") take_fewer(hora, number(2));
+    if (task == "leave") leave_early(hora);
     if (task == "forget") forget(hora, number(2));
     if (task == "idle") idle(hora);
     if (task == "exit" && hora.rank() == number(2)) {

@@ -58,6 +58,8 @@ TEST(RankEnd, IsDescribedAfterTheReasonThatTheRankGave) {
             "; it exited with code 3; its last words: no space left");
   EXPECT_EQ(describe_after("rank 2 failed: it exited with code 3", kExited),
             "; its last words: no space left");
+  EXPECT_EQ(describe_after("it exited with code 3; the first operation that failed there was 'a'", kExited),
+            "; its last words: no space left");
   EXPECT_EQ(describe_after("OSError: no space left (train.py:3)", kExited), "; it exited with code 3");
   EXPECT_EQ(
       describe_after("out of luck", {2, true, "was killed by signal 6 (Aborted)", "what(): out of luck"}),
