@@ -243,9 +243,9 @@ void read_assignment(Config& config) {
   take_block(config);
   read("HORA_SIZE", config.size, 1, kMostRanks);
   read("HORA_RANK", config.rank, 0, kMostRanks);
-  read("HORA_LOCAL_SIZE", config.local_size, 1, kMostRanks);
+  read("HORA_LOCAL_SIZE", config.local_size, 0, kMostRanks);
   read("HORA_LOCAL_RANK", config.local_rank, 0, kMostRanks);
-  read("HORA_CROSS_SIZE", config.cross_size, 1, kMostRanks);
+  read("HORA_CROSS_SIZE", config.cross_size, 0, kMostRanks);
   read("HORA_CROSS_RANK", config.cross_rank, 0, kMostRanks);
   if (text("HORA_COORDINATOR")) config.meeting_place.clear();  // a user who says where rank 0 is has a reason
   read_text("HORA_COORDINATOR", config.coordinator);
@@ -257,6 +257,12 @@ void read_assignment(Config& config) {
   if (const auto id = whole("HORA_MEMBER_ID", 1, std::numeric_limits<std::int64_t>::max()))
     config.member_id = static_cast<std::uint64_t>(*id);
   if (const auto late = whole("HORA_JOINS_LATE", 0, 1)) config.joins_late = *late == 1;
+}
+
+void read_knobs(Config& config) {
+  for (const auto& knob : knobs()) {
+    if (const auto found = setting(knob.variable.c_str())) knob.parse(config, found->variable, found->value);
+  }
 }
 
 void check(const Config& config) {
@@ -328,11 +334,35 @@ Config Config::from_environment() {
   Config config;
   read_assignment(config);
   if (!text("HORA_SECRET_FD")) read_text("HORA_SECRET_FILE", config.secret_file);
-  for (const auto& knob : knobs()) {
-    if (const auto found = setting(knob.variable.c_str())) knob.parse(config, found->variable, found->value);
-  }
+  read_knobs(config);
   check(config);
   config.secret = secret_of_this_process();
+  return config;
+}
+
+Config Config::with_place(int rank, int size, const std::string& coordinator, const Secret& secret) {
+  const auto wrong = [](const std::string& why) { throw Error(Code::invalid_argument, why); };
+  if (size < 1 || size > kMostRanks) wrong(fmt::format("size={}: a job has 1 to {} ranks", size, kMostRanks));
+  if (rank < 0 || rank >= size)
+    wrong(fmt::format("rank={}: with size={} ranks are 0 to {}", rank, size, size - 1));
+  if (size > 1 && coordinator.empty()) {
+    wrong(
+        fmt::format("size={} needs a coordinator: \"host:port\" at which rank 0 listens, the same on all "
+                    "ranks",
+                    size));
+  }
+  if (size > 1 && secret == Secret{}) {
+    wrong(fmt::format(
+        "size={} needs a secret: {} random bytes, the same on all ranks, and known to nobody else", size,
+        secret.size()));
+  }
+  Config config;
+  config.rank = rank;
+  config.size = size;
+  config.local_size = config.cross_size = 0;
+  config.coordinator = coordinator;
+  config.secret = secret;
+  read_knobs(config);
   return config;
 }
 

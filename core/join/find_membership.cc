@@ -5,6 +5,7 @@
 #include "core/base/rank_assignment.h"
 #include "core/join/first_free_port.h"
 #include "core/join/host_bootstrap.h"
+#include "core/join/host_ranks.h"
 #include "core/join/secret_file.h"
 
 #include <fmt/format.h>
@@ -103,7 +104,7 @@ Membership membership_of(const Config& config) {
 
 Membership find_membership(const Config& config, TimePoint deadline) {
   if (config.mpi_communicator) return meet_through_mpi(config, deadline);
-  if (config.size == 1) return membership_of(config);
+  if (config.size == 1) return settle_host_ranks(membership_of(config), std::vector<int>{0});
   if (!config.meeting_place.empty()) return bootstrap_on_host(membership_of(config), config, deadline);
   return complete(config, deadline);
 }

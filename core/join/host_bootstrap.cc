@@ -6,11 +6,11 @@
 #include "core/join/job_id.h"
 #include "core/join/listener.h"
 #include "core/join/local_socket.h"
+#include "core/join/secret.h"
 #include "core/join/secret_file.h"
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sodium.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -230,7 +230,6 @@ Descriptor listen_by_name(const Config& config, const std::string& name) {
 
 Membership gather_as_first(Membership membership, const Config& config, const std::string& name,
                            TimePoint deadline) {
-  if (::sodium_init() < 0) throw Error(Code::unavailable, "libsodium cannot start, so there is no secret");
   const Descriptor listener = listen_by_name(config, name);
   BootstrapServer server(membership, config, deadline);
   try {
@@ -240,8 +239,7 @@ Membership gather_as_first(Membership membership, const Config& config, const st
       throw Error(Code::unavailable, fmt::format("rank 0 cannot listen on this host's loopback address: {}",
                                                  std::strerror(errno)));
     }
-    Answer answer{{}, port_of(*listener_of_rank_0), {}};
-    randombytes_buf(answer.secret.data(), answer.secret.size());
+    const Answer answer{{}, port_of(*listener_of_rank_0), new_secret()};
     server.tell_all(answer);
     adopt(membership, answer);
     membership.listener = std::move(listener_of_rank_0);

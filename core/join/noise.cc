@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/join/noise.h"
 
+#include "core/join/secret.h"
+
 #include <hora/status.h>
 
 #include <sodium.h>
@@ -109,10 +111,7 @@ Cipher Cipher::derived() const {
 }
 
 KeyPair make_key_pair() {
-  if (::sodium_init() < 0)
-    throw Error(Code::unavailable, "libsodium cannot start: the system gives no random numbers");
-  Secret secret;
-  randombytes_buf(secret.data(), secret.size());
+  Secret secret = new_secret();
   KeyPair pair = key_pair_of(secret);
   erase(secret);
   return pair;

@@ -73,14 +73,30 @@ class Admission {
   /// In place counts as written everywhere, also where a broadcast only reads: so all ranks refuse the same.
   [[nodiscard]] MemoryUse used_memory() const {
     if (!traits_.has_tensor) return {};
-    const std::size_t all = elements(entry_.shape, entry_.dtype) * size_of(entry_.dtype);
-    const bool only_root_reads =
-        entry_.operation == Operation::broadcast || entry_.operation == Operation::scatter;
-    const bool reads = only_root_reads ? is_root() : !request_is_absent();
-    std::size_t written = traits_.sizes_output ? 0 : all;
+    const std::size_t all = bytes();
+    std::size_t written = all;
     if (entry_.operation == Operation::reduce && !is_root()) written = 0;
     if (entry_.operation == Operation::reducescatter) written = bytes_of_own_rows(all);
-    return memory_use(reads ? entry_.input : nullptr, all, written == 0 ? nullptr : entry_.output, written);
+    if (traits_.sizes_output) written = bytes_of_own_output();
+    return memory_use(reads() ? entry_.input : nullptr, all, written == 0 ? nullptr : entry_.output, written);
+  }
+
+  /// Of the shape.
+  [[nodiscard]] std::size_t bytes() const { return bytes_of(entry_.shape); }
+
+  [[nodiscard]] std::size_t bytes_of(const std::vector<std::int64_t>& shape) const {
+    try {
+      return static_cast<std::size_t>(elements(shape, entry_.dtype)) * size_of(entry_.dtype);
+    } catch (const Error& error) {
+      refuse(error.what());
+    }
+  }
+
+  /// Whether the input is used.
+  [[nodiscard]] bool reads() const {
+    const bool only_root_reads =
+        entry_.operation == Operation::broadcast || entry_.operation == Operation::scatter;
+    return only_root_reads ? is_root() : !request_is_absent();
   }
 
   [[nodiscard]] bool request_is_absent() const {
@@ -179,11 +195,7 @@ class Admission {
     if (entry_.shape.size() > kMostDimensions) {
       refuse(fmt::format("a tensor has at most {} dimensions, not {}", kMostDimensions, entry_.shape.size()));
     }
-    try {
-      static_cast<void>(elements(entry_.shape, entry_.dtype));
-    } catch (const Error& error) {
-      refuse(error.what());
-    }
+    static_cast<void>(bytes_of(entry_.shape));
   }
 
   [[nodiscard]] bool empty() const { return elements(entry_.shape, entry_.dtype) == 0; }
@@ -285,8 +297,18 @@ class Admission {
           "where that is another stream; use one that cudaStreamCreate has made",
           hora::name(entry_.operation)));
     }
-    if (!entry_.allocate && (!entry_.accept || entry_.device.kind == DeviceKind::host))
-      refuse(fmt::format("{} needs `allocate`, which makes the output", hora::name(entry_.operation)));
+    const bool allocates = entry_.allocate || (entry_.accept && entry_.device.kind != DeviceKind::host);
+    if (allocates == entry_.output_rows.has_value()) {
+      refuse(fmt::format("{} needs either `allocate`, which makes the output, or `output` and `output_rows`",
+                         hora::name(entry_.operation)));
+    }
+    if (entry_.output_rows.value_or(0) < 0)
+      refuse(fmt::format("its output cannot have {} rows", *entry_.output_rows));
+    if (bytes_of_own_output() > 0 && entry_.output == nullptr) refuse("its output is a null pointer");
+    const ByteRange written = byte_range(entry_.output, bytes_of_own_output());
+    const ByteRange read = byte_range(reads() ? entry_.input : nullptr, bytes());
+    if (!read.empty() && !written.empty() && read.overlaps(written))
+      refuse("its input and its output overlap; they need memory apart");
   }
 
   void alltoall(const std::vector<int>& members) const {
@@ -331,6 +353,14 @@ class Admission {
   /// A rank that gets no rows needs no output.
   void output_of_scatter() const {
     if (own_rows() > 0) memory(entry_.output, "output");
+  }
+
+  /// Of the output that an operation which sizes it is given.
+  [[nodiscard]] std::size_t bytes_of_own_output() const {
+    std::vector<std::int64_t> shape = entry_.shape;
+    if (shape.empty() || !entry_.output_rows) return 0;
+    shape.front() = *entry_.output_rows;
+    return bytes_of(shape);
   }
 
   /// Of a reducescatter.

@@ -78,10 +78,11 @@ std::shared_ptr<std::byte> GpuCompletion::stand_in(const Request& request) {
 void* GpuCompletion::allocate(BatchItem& item, const std::vector<std::int64_t>& shape) {
   const Entry& entry = *item.loan.entry;
   if (!item.loan.handle) return entry.allocate(shape);  // a stand-in
-  if (entry.accept) {
+  if (entry.output_rows && takes_result(item, shape)) return entry.output;
+  if (!entry.allocate) {
     const auto bytes = static_cast<std::size_t>(elements(shape, entry.dtype)) * size_of(entry.dtype);
     item.memory = gpu_.gpu->allocate_between(*lane_.stream, entry.stream, bytes);
-    entry.accept(item.memory, shape);
+    if (entry.accept) entry.accept(item.memory, shape);
     return item.memory.get();
   }
   void* output = entry.allocate(shape);

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace hora {
 namespace {
@@ -32,6 +33,15 @@ void Handle::State::set(Result value) {
     ended.store(true, std::memory_order_release);
   }
   ready.notify_all();
+  for (const auto& notice : std::exchange(notices, {})) notice();  // nobody adds any more
+}
+
+void Handle::State::on_end(std::function<void()> notice) {
+  {
+    const std::lock_guard lock(mutex);
+    if (!result) return notices.push_back(std::move(notice));
+  }
+  notice();
 }
 
 void Handle::State::help(TimePoint deadline) const {
@@ -77,11 +87,11 @@ const Result& Handle::wait_on(void* stream) const {
   state_->help(TimePoint::max());
   std::unique_lock lock(state_->mutex);
   state_->ready.wait(lock, [this] { return state_->launched || state_->result; });
-  if (state_->result && !state_->result->status.ok()) throw Error(state_->result->status);
   const Result& result = state_->result ? *state_->result : *state_->launched;
   const auto event = state_->event;
-  lock.unlock();  // a driver may take its time, and nobody who polls waits for that
-  if (event) event->hold_up(stream);
+  lock.unlock();                      // a driver may take its time, and nobody who polls waits for that
+  if (event) event->hold_up(stream);  // first: after an error, too, the GPU may still read the input
+  if (!result.status.ok()) throw Error(result.status);
   return result;
 }
 

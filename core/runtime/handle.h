@@ -9,9 +9,11 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 namespace hora {
 
@@ -34,6 +36,9 @@ struct Handle::State {
   void launch(Result value, std::shared_ptr<Event> end);
   /// The operation has ended. Once.
   void set(Result value);
+  /// Calls `notice` once the operation has ended: now, or on the thread that calls `set`, in which it must
+  /// not block or throw.
+  void on_end(std::function<void()> notice);
   /// Lends this thread to the helper. Throws Error(unavailable) in a forked child, where an operation that
   /// has not ended never will.
   void help(TimePoint deadline) const;
@@ -47,6 +52,7 @@ struct Handle::State {
   std::optional<Result> launched;
   std::shared_ptr<Event> event;
   std::optional<Result> result;
+  std::vector<std::function<void()>> notices;  // under the mutex until `result` is set
 };
 
 }  // namespace hora

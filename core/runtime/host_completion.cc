@@ -21,7 +21,12 @@ std::shared_ptr<std::byte> HostCompletion::stand_in(const Request& request) {
 }
 
 void* HostCompletion::allocate(BatchItem& item, const std::vector<std::int64_t>& shape) {
-  return item.loan.entry->allocate(shape);
+  const Entry& entry = *item.loan.entry;
+  if (entry.allocate) return entry.allocate(shape);
+  if (takes_result(item, shape)) return entry.output;
+  const auto bytes = static_cast<std::size_t>(elements(shape, entry.dtype)) * size_of(entry.dtype);
+  item.memory = allocate_aligned(bytes);  // the others get theirs
+  return item.memory.get();
 }
 
 void HostCompletion::on_host(std::span<const Segment> segments, std::size_t /*each*/, const HostWork& work) {

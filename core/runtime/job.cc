@@ -138,8 +138,10 @@ void Job::shutdown(const std::string& reason) {
   forget_sigterm(*generations_);
   if (!reason.empty()) generations_->close();  // first: a thread may be waiting for a generation
   const std::lock_guard changing(changing_mutex_);
+  was_left_ = true;
   session()->leave(reason);
   generations_->finish(reason.empty());
+  observers_.reset();  // another owner may keep this job, and this process join another one
 }
 
 void Job::copy_for_later(void* to, const void* from, std::size_t bytes) {

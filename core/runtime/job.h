@@ -91,6 +91,10 @@ class Job {
   std::uint64_t next_generation();
   /// As Runtime's.
   void shutdown(const std::string& reason);
+  /// As Runtime's `was_shut_down`.
+  [[nodiscard]] bool was_left() const { return was_left_; }
+  /// Blocks while a thread is in `shutdown`.
+  void await_left() { const std::lock_guard changing(changing_mutex_); }
   /// As Runtime's.
   void copy_for_later(void* to, const void* from, std::size_t bytes);
 
@@ -121,6 +125,7 @@ class Job {
   std::atomic<int> hot_spares_{0};
   std::atomic<bool> change_is_due_{false};
   std::atomic<bool> generation_has_ended_{false};
+  std::atomic<bool> was_left_{false};
 
   std::optional<Observers> observers_;
 };

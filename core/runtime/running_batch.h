@@ -5,6 +5,8 @@
 #include "core/negotiate/message.h"
 #include "core/runtime/tensor_table.h"
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -32,6 +34,16 @@ struct RunningBatch {
       {};  ///< set by the work if an output is not finite; null: not asked for
   std::vector<std::shared_ptr<std::byte>> outgrown = {};  ///< buffers that the work may still use
 };
+
+/// Whether the output that the entry brings (Entry::output_rows) takes a result of this shape; if not, the
+/// item has failed.
+[[nodiscard]] inline bool takes_result(BatchItem& item, const std::vector<std::int64_t>& shape) {
+  const Entry& entry = *item.loan.entry;
+  if (shape.front() == *entry.output_rows) return true;
+  item.result.status = {Code::mismatch, fmt::format("'{}': its output has {} rows, but the result has {}",
+                                                    entry.name, *entry.output_rows, shape.front())};
+  return false;
+}
 
 [[nodiscard]] inline std::size_t element_count(const Request& request) {
   return static_cast<std::size_t>(elements(request.shape, request.dtype));

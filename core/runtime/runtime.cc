@@ -9,6 +9,7 @@
 #include "core/runtime/elastic_generations.h"
 #include "core/runtime/job.h"
 #include "core/runtime/one_generation.h"
+#include "core/runtime/process_job.h"
 #include "core/watch/stack.h"
 
 #include <fmt/format.h>
@@ -53,25 +54,34 @@ std::unique_ptr<Generations> generations_of(const Config& config) {
   });
 }
 
-}  // namespace
-
-Runtime::Runtime(const Config& config) {
+std::shared_ptr<Job> join_job(const Config& config) {
   set_log(config.log_level, config.rank);
   if (config.rank == 0) tell_of_environment();
-  job_ = std::make_unique<Job>(config, generations_of(config));
+  auto job = std::make_shared<Job>(config, generations_of(config));
   install_stack_signal();
-  if (config.timeline.empty() || config.joins_late) return;  // those that run already have written it
+  if (config.timeline.empty() || config.joins_late) return job;  // those that run already have written it
   try {
-    start_timeline(config.timeline, config.timeline_mark_cycles);
+    job->session()->start_timeline(config.timeline, config.timeline_mark_cycles);
   } catch (const Error& error) {
-    shutdown(error.what());
+    job->shutdown(error.what());
     throw;
   }
+  return job;
+}
+
+}  // namespace
+
+Runtime::Runtime(const Config& config) : job_(join_job(config)) {}
+
+Runtime::Runtime(std::shared_ptr<Job> job) : job_(std::move(job)) {}
+
+Runtime init(const std::function<Config()>& settings) {
+  return Runtime(job_of_process([&] { return join_job(settings()); }));
 }
 
 Runtime::Runtime(World world, const Config& config) {
   const auto connected = std::make_shared<World>(std::move(world));
-  job_ = std::make_unique<Job>(
+  job_ = std::make_shared<Job>(
       config, make_one_generation(config, [connected](Config&, TimePoint) { return std::move(*connected); }));
 }
 
@@ -84,10 +94,10 @@ Runtime& Runtime::operator=(Runtime&& other) noexcept {
 
 Runtime::~Runtime() {
   if (!job_) return;
-  if (!job_->is_in_own_process()) {
-    static_cast<void>(
-        job_.release());  // a forked child's copy: its thread does not exist, its sockets are not its own
-  }
+  // A forked child's copy: its thread does not exist, its sockets are not its own.
+  // No mutex is taken: a thread of the parent may hold it.
+  if (!job_->is_in_own_process())
+    static_cast<void>(std::make_unique<std::shared_ptr<Job>>(std::move(job_)).release());
 }
 
 int Runtime::rank() const { return job_->session()->membership().rank; }
@@ -206,6 +216,7 @@ void Runtime::start_timeline(const std::string& path, bool mark_cycles) {
 void Runtime::stop_timeline() { job_->session()->stop_timeline(); }
 
 void Runtime::shutdown(const std::string& reason) { job_->shutdown(reason); }
+bool Runtime::was_shut_down() const { return job_->was_left(); }
 
 std::string Runtime::memory_report() const {
   const auto gpu = job_->lasting().gpu.opened();

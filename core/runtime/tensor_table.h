@@ -95,7 +95,7 @@ class TensorTable {
   /// Gives tensors that were handed out back with an error, which names each of them. Never drops what they
   /// hold.
   void give_back(std::vector<Loan> loans, const Status& status);
-  /// What the first entry that ended with Code::aborted ended with; empty: none has.
+  /// The error of the first entry that ended with Code::aborted; empty: none has.
   [[nodiscard]] std::string first_aborted() const;
   /// All that are under way, those that were handed out, too, as they would stand in a dump; the oldest
   /// first.

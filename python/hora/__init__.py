@@ -56,6 +56,7 @@ from hora._errors import (
     HoraUsageError,
 )
 from hora._job import (
+    Handle,
     cross_rank,
     cross_size,
     is_initialized,
@@ -69,7 +70,7 @@ from hora._job import (
 from hora._launch import run
 from hora._membership import init, is_homogeneous, shutdown
 from hora._messages import ANY_SOURCE, ANY_TAG, Envelope, Received, irecv, isend, probe, recv, send
-from hora._native import __version__
+from hora._native import JobListener, __version__
 from hora._objects import (
     allgather_object,
     broadcast_object,
@@ -108,6 +109,7 @@ __all__ = [
     "Compression",
     "DeviceArray",
     "Envelope",
+    "Handle",
     "HoraArgumentError",
     "HoraError",
     "HoraInternalError",
@@ -120,6 +122,7 @@ __all__ = [
     "HoraUnavailableError",
     "HoraUnsupportedError",
     "HoraUsageError",
+    "JobListener",
     "LogicalAnd",
     "LogicalOr",
     "Max",

@@ -21,6 +21,7 @@ _GREATEST = 2**31 - 1
 _TEXTS = {
     "obj": "anything that can be pickled.",
     "root_rank": "the root, by its number in the job, also within a process set.",
+    "out": "where the result goes, in place of a new one: contiguous, of its dtype and shape.",
     "name": "the same on all ranks; unnamed operations are matched by the order in which ranks issue them.",
     "prescale_factor": "a number; each rank's elements are multiplied by it before the reduction.",
     "postscale_factor": "a number; the result is multiplied by it.",

@@ -12,6 +12,7 @@ import numpy as np
 
 from hora import _job, _operations, ops
 from hora._arguments import documents
+from hora._job import Handle
 from hora._loans import Array, lend
 from hora._naming import Naming
 from hora._reduction import Reduction
@@ -30,7 +31,7 @@ def allreduce_async(
     postscale_factor: float = 1.0,
     compression: type[Compressor] = Compression.none,
     process_set: ProcessSet = global_process_set,
-) -> int:
+) -> Handle:
     """Starts `allreduce`; the handle is for `poll` and `synchronize`."""
     how = Reduction(ops.chosen(None, op), prescale_factor, postscale_factor, process_set, compression)
     with Naming("allreduce", name, process_set) as named:
@@ -73,7 +74,7 @@ def allreduce(
 
 def broadcast_async(
     array: Any, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
-) -> int:
+) -> Handle:
     """Starts `broadcast`; the handle is for `poll` and `synchronize`."""
     with Naming("broadcast", name, process_set) as named:
         return start(_operations.broadcast(lend(array, named.full), named, root_rank))
@@ -96,10 +97,13 @@ def broadcast(
     return _job.run(broadcast_async, array, root_rank, name, process_set)
 
 
-def allgather_async(array: Any, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
+def allgather_async(
+    array: Any, name: str | None = None, process_set: ProcessSet = global_process_set, out: Any = None
+) -> Handle:
     """Starts `allgather`; the handle is for `poll` and `synchronize`."""
     with Naming("allgather", name, process_set) as named:
-        return start(_operations.allgather(lend(array, named.full), named).then(lambda result: result[0]))
+        submitted = _operations.allgather(lend(array, named.full), named, out=out)
+        return start(submitted.then(lambda result: result[0]))
 
 
 def gather_parts(array: Array, name: str, process_set: ProcessSet) -> list[Array]:
@@ -112,7 +116,9 @@ def gather_parts(array: Array, name: str, process_set: ProcessSet) -> list[Array
 
 
 @documented
-def allgather(array: Any, name: str | None = None, process_set: ProcessSet = global_process_set) -> Any:
+def allgather(
+    array: Any, name: str | None = None, process_set: ProcessSet = global_process_set, out: Any = None
+) -> Any:
     """The arrays of all ranks of the set, one after the other along the first dimension, in rank order.
 
     Args:
@@ -120,10 +126,12 @@ def allgather(array: Any, name: str | None = None, process_set: ProcessSet = glo
             differ from rank to rank (0 rows, too); the others and the dtype may not.
 
     Raises:
-        HoraArgumentError: the array cannot be sent, or is a scalar, or this rank is no member of the set.
-        HoraInternalError: the ranks disagree about dtype or the other dimensions.
+        HoraArgumentError: the array cannot be sent, or is a scalar, or this rank is no member of the set; or
+            `out` cannot take the result as it is.
+        HoraInternalError: the ranks disagree about dtype or the other dimensions; or, on this rank alone, all
+            ranks bring another number of rows than `out` has.
     """
-    return _job.run(allgather_async, array, name, process_set)
+    return _job.run(allgather_async, array, name, process_set, out)
 
 
 def alltoall_async(
@@ -131,17 +139,22 @@ def alltoall_async(
     splits: Sequence[int] | Array | None = None,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
-) -> int:
+    out: Any = None,
+) -> Handle:
     """Starts `alltoall`; the handle is for `poll` and `synchronize`, which returns (output, received
     splits)."""
     with Naming("alltoall", name, process_set) as named:
-        submitted = _operations.alltoall(lend(array, named.full), named, splits)
+        submitted = _operations.alltoall(lend(array, named.full), named, splits, out=out)
         return start(submitted.then(lambda result: (result[0], np.array(result[1], np.int32))))
 
 
 @overload
 def alltoall(
-    array: Any, splits: None = None, name: str | None = None, process_set: ProcessSet = global_process_set
+    array: Any,
+    splits: None = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    out: Any = None,
 ) -> Any: ...
 
 
@@ -151,6 +164,7 @@ def alltoall(
     splits: Sequence[int] | Array,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
+    out: Any = None,
 ) -> tuple[Any, Array]: ...
 
 
@@ -160,6 +174,7 @@ def alltoall(
     splits: Sequence[int] | Array | None = None,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
+    out: Any = None,
 ) -> Any:
     """Sends rows to each rank of the set, and receives rows from each: in rank order, both.
 
@@ -174,10 +189,11 @@ def alltoall(
 
     Raises:
         HoraArgumentError: the array cannot be sent, is a scalar, or cannot be divided in that way; or this
-            rank is no member of the set.
-        HoraInternalError: the ranks disagree about dtype or the other dimensions, or one has joined.
+            rank is no member of the set; or `out` cannot take the result as it is.
+        HoraInternalError: the ranks disagree about dtype or the other dimensions, or one has joined; or, on
+            this rank alone, the others send another number of rows than `out` has.
     """
-    output, received = _job.run(alltoall_async, array, splits, name, process_set)
+    output, received = _job.run(alltoall_async, array, splits, name, process_set, out)
     return output if splits is None else (output, received)
 
 
@@ -189,11 +205,12 @@ def reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     compression: type[Compressor] = Compression.none,
-) -> int:
+    out: Any = None,
+) -> Handle:
     """Starts `reducescatter`; the handle is for `poll` and `synchronize`."""
     how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
     with Naming("reducescatter", name, process_set) as named:
-        return start(_operations.reducescatter(lend(array, named.full), named, how))
+        return start(_operations.reducescatter(lend(array, named.full), named, how, out=out))
 
 
 @documented
@@ -205,6 +222,7 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     compression: type[Compressor] = Compression.none,
+    out: Any = None,
 ) -> Any:
     """This rank's rows of the reduced array. Of r rows each of the n ranks of the set gets r // n, the first
     r % n ranks one more.
@@ -215,10 +233,11 @@ def reducescatter(
         op: Average (default), or any but Adasum, as for `allreduce`.
 
     Raises:
-        HoraArgumentError: the array cannot be sent, is a scalar, or this rank is no member of the set.
+        HoraArgumentError: the array cannot be sent, is a scalar, or this rank is no member of the set; or
+            `out` cannot take the result as it is.
         HoraUnsupportedError (also a HoraInternalError): op is Adasum.
         HoraInternalError: the ranks disagree about shape, dtype or op, or one has joined.
     """
     return _job.run(
-        reducescatter_async, array, name, op, process_set, prescale_factor, postscale_factor, compression
+        reducescatter_async, array, name, op, process_set, prescale_factor, postscale_factor, compression, out
     )

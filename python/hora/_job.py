@@ -8,17 +8,17 @@ import dataclasses
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, ParamSpec, Protocol
 
-from hora import _native, _stacks
+from hora import _completions, _native, _stacks
 from hora._errors import HoraArgumentError, HoraError, HoraNotInitializedError, HoraUnavailableError
 from hora._nccl import packaged_nccl
 
 Arguments = ParamSpec("Arguments")
 
 
-class Handle(Protocol):
+class UnderWay(Protocol):
     """An operation under way, and what is lent to it: a native handle, or one of `OnGpu`."""
 
     def poll(self) -> bool:
@@ -29,6 +29,9 @@ class Handle(Protocol):
 
     def wait_for_end(self) -> _native.Outcome:
         """Returns when it has ended, on a GPU, too. Raises HoraError."""
+
+    def watch(self, queue: _native.CompletionQueue, token: int) -> None:
+        """Puts the token into the queue when it has ended, on a GPU, too."""
 
     def let_go_if_ended(self) -> bool:
         """Whether it has ended, on a GPU, too; what is lent to it on the host is let go then."""
@@ -64,6 +67,10 @@ class OnGpu:
     def wait_for_end(self) -> _native.Outcome:
         """Returns when it has ended, on the GPU, too. Raises HoraError."""
         return self._given_back_by(self._handle.wait)
+
+    def watch(self, queue: _native.CompletionQueue, token: int) -> None:
+        """Puts the token into the queue when it has ended, on the GPU, too."""
+        self._handle.watch(queue, token)
 
     def let_go_if_ended(self) -> bool:
         """Whether it has ended; what is lent to it is let go then."""
@@ -119,7 +126,7 @@ def _goes_on() -> bool:
 class _Pending:
     """One operation, or a group of them, that the user knows by one number."""
 
-    handles: Sequence[Handle]
+    handles: Sequence[UnderWay]
     finish: Callable[[list[_native.Outcome]], Any]
     keep: tuple[Any, ...]
 
@@ -141,7 +148,8 @@ _lock = threading.Lock()
 _runtime: _native.Runtime | None = None
 _owner = 0
 _pending: dict[int, _Pending] = {}  # getting and popping one are atomic
-_last_handle = 0
+_last_handle = 0  # no number is used twice: a callback of an earlier job may still come
+_former_handles = 0  # those up to this one were of earlier jobs
 _lending: list[int] = []  # of _pending: what may have memory on loan
 _most_lending = _FEW  # until it is looked which have ended
 _of_parent: list[
@@ -165,14 +173,15 @@ def _set_apart_in_child() -> None:
 os.register_at_fork(after_in_child=_set_apart_in_child)
 
 
-def enter(mpi_communicator: int | None = None) -> bool:
+def enter(mpi_communicator: int | None = None, place: _native.Place | None = None) -> bool:
     """Joins the job, whose ranks are the processes of the communicator if one is given (its number in
-    Fortran); False if this process has joined already."""
+    Fortran), with the `place` if one is given; False if Python has joined already. If C or C++ in this
+    process has, this is that job."""
     global _runtime, _owner
     with _lock:
-        if _runtime is not None and _owner == os.getpid():
+        if is_initialized():
             return False
-        _runtime = _native.Runtime(mpi_communicator, packaged_nccl())
+        _runtime = _native.Runtime(mpi_communicator, packaged_nccl(), place)
         _stacks.tell_frames_of_python()
         _owner = os.getpid()
     _begin_numbers()
@@ -182,14 +191,13 @@ def enter(mpi_communicator: int | None = None) -> bool:
 def leave(failure: str) -> bool:
     """Leaves the job, and forgets every handle; False if this process is in none. With a `failure` the job
     fails."""
-    global _last_handle
+    global _former_handles
     runtime = _taken()
     if runtime is None:
         return False
     runtime.shutdown(failure)
     _forget_handles()
-    with _lock:
-        _last_handle = 0
+    _former_handles = _last_handle
     return True
 
 
@@ -304,7 +312,14 @@ def _taken() -> _native.Runtime | None:
 
 def is_initialized() -> bool:
     """Whether this process is in a job. False in a forked child: only the rank itself is."""
-    return _runtime is not None and _owner == os.getpid()
+    current = _runtime  # another thread may leave
+    return current is not None and _owner == os.getpid() and not current.was_shut_down
+
+
+def was_left_elsewhere() -> bool:
+    """Whether C or C++ has left the job, and Python has not yet."""
+    current = _runtime
+    return current is not None and _owner == os.getpid() and current.was_shut_down
 
 
 def runtime() -> _native.Runtime:
@@ -388,33 +403,61 @@ def restart_numbers() -> None:
                 del _numbers[operation, process_set]
 
 
-def start(entry: _native.Entry, finish: Callable[[_native.Outcome], Any], *keep: Any) -> int:
+class Handle(int):
+    """An operation under way: its number, as Horovod's functions take and return it."""
+
+    __slots__ = ()
+
+    def then(self, callback: Callable[[Handle], object]) -> None:
+        """Calls `callback(handle)` when the operation has ended, well or not, on a GPU, too. It gets the
+        result or the error by `synchronize(handle)`. After `shutdown`, and in the next generation of an
+        elastic job, that raises HoraArgumentError.
+
+        All callbacks run on one thread of Python's, one after the other. So a callback may call anything of
+        Hora's, but others wait while it runs. An exception of a callback is printed as that of any
+        thread. Callbacks that have not run when the interpreter ends never do.
+
+        Raises:
+            HoraArgumentError: the handle was synchronised before, or is none of this job's.
+        """
+        _completions.call(_pending_of(self).handles, lambda: callback(self))
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """`await handle` in a coroutine of asyncio gives what `synchronize(handle)` returns or raises; the
+        event loop goes on meanwhile. If the coroutine is cancelled, the operation is not: its memory stays
+        lent."""
+        pending = _pending_of(self)
+        yield from _completions.awaited(pending.handles)
+        return _result(self, pending)
+
+
+def start(entry: _native.Entry, finish: Callable[[_native.Outcome], Any], *keep: Any) -> Handle:
     """Submits an operation, and gives it a number. `finish` makes its result of how it ended; `keep` lives
     until it has."""
     return under_way(runtime().submit(entry), finish, *keep)
 
 
-def under_way(handle: Handle, finish: Callable[[_native.Outcome], Any], *keep: Any) -> int:
+def under_way(handle: UnderWay, finish: Callable[[_native.Outcome], Any], *keep: Any) -> Handle:
     """Gives what has been started a number. `finish` makes its result of how it ended; `keep` lives until it
     has."""
     return _numbered([handle], lambda outcomes: finish(outcomes[0]), keep)
 
 
 def group_under_way(
-    handles: Sequence[Handle], finish: Callable[[list[_native.Outcome]], Any], *keep: Any
-) -> int:
+    handles: Sequence[UnderWay], finish: Callable[[list[_native.Outcome]], Any], *keep: Any
+) -> Handle:
     """Gives what has been started as a group one number together. `finish` makes the result, and lives until
     then; `keep` lives until all have ended."""
     return _numbered(handles, finish, keep)
 
 
 def _numbered(
-    handles: Sequence[Handle], finish: Callable[[list[_native.Outcome]], Any], keep: tuple[Any, ...]
-) -> int:
+    handles: Sequence[UnderWay], finish: Callable[[list[_native.Outcome]], Any], keep: tuple[Any, ...]
+) -> Handle:
     global _last_handle
     with _lock:
         _last_handle += 1
-        number = _last_handle
+        number = Handle(_last_handle)
         _pending[number] = _Pending(handles, finish, keep)
         _lending.append(number)
         many = len(_lending) > _most_lending
@@ -449,7 +492,7 @@ def _pending_of(handle: int) -> _Pending:
             f"this process (pid {os.getpid()}) was forked from the rank (pid {_owner}) and is none: only the "
             "rank itself can use Hora"
         )
-    if isinstance(handle, int) and 0 < handle <= _last_handle:
+    if isinstance(handle, int) and _former_handles < handle <= _last_handle:
         raise HoraArgumentError(
             f"handle {handle} was already synchronized; each is good for one synchronize(), which gives the "
             "result or raises the error"
@@ -494,7 +537,10 @@ def synchronize(handle: int) -> Any:
         HoraArgumentError: the handle was synchronised before, or is none of this job's.
         HoraInternalError: the ranks disagreed, or the job failed; the text names the tensor and the ranks.
     """
-    pending = _pending_of(handle)
+    return _result(handle, _pending_of(handle))
+
+
+def _result(handle: int, pending: _Pending) -> Any:
     outcomes: list[_native.Outcome] = []
     error: HoraError | None = None
     for each in pending.handles:  # all, also after an error: until they have ended, their memory is lent
@@ -502,7 +548,8 @@ def synchronize(handle: int) -> Any:
             outcomes.append(each.wait())
         except HoraError as raised:
             error = error or raised
-    _pending.pop(handle, None)
+    if _pending.get(handle) is pending:
+        _pending.pop(handle, None)
     if error is not None:
         raise error
     return pending.finish(outcomes)

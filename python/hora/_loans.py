@@ -14,6 +14,7 @@ import numpy as np
 from hora import _job, _native
 from hora._device_array import DEFAULT_STREAM, DeviceArray, bytes_of, gpu_of
 from hora._errors import HoraArgumentError
+from hora._rows import check_output, refuse_output
 from hora._submission import Loan, Place
 
 Array = np.ndarray[Any, Any]
@@ -94,12 +95,22 @@ class HostLoan:
         """Where its elements are."""
         return output.ctypes.data
 
+    def checked_output(self, out: Any, rows: int | None, name: str) -> Array:
+        """Memory of the caller's for a result of so many rows, or of any number. Raises
+        HoraArgumentError."""
+        if not isinstance(out, np.ndarray):
+            refuse_output(name, f"is {type(out).__name__}, and not a NumPy array")
+        check_output(out.shape, out.dtype, rows, self.shape[1:], self.array.dtype, name)
+        if not (out.flags.c_contiguous and out.flags.writeable):
+            refuse_output(name, "is read-only, or its elements do not lie side by side")
+        return out
+
     def receiver(self) -> Callable[[_native.Outcome], Array]:
         """Gives the output that the runtime allocated, and keeps no elements."""
         dtype = self.array.dtype
         return lambda outcome: received(outcome, dtype)
 
-    def under_way(self, handle: _native.Handle, output: Any) -> _job.Handle:
+    def under_way(self, handle: _native.Handle, output: Any) -> _job.UnderWay:
         """The operation to wait for."""
         return handle.keep((self.array, output))
 
@@ -133,9 +144,20 @@ class GpuLoan:
         return DeviceArray(memory, self.native, shape)
 
     @staticmethod
-    def address_of(output: DeviceArray) -> int:
+    def address_of(output: DeviceArray | _native.LentArray) -> int:
         """Where its elements are."""
         return output.address
+
+    def checked_output(self, out: Any, rows: int | None, name: str) -> _native.LentArray:
+        """Memory of the caller's for a result of so many rows, or of any number. Raises
+        HoraArgumentError."""
+        if gpu_of(out) != self._gpu:
+            refuse_output(name, f"is {type(out).__name__}, and not an array on cuda:{self._gpu}")
+        lent = _lent_on_gpu(out, name)
+        if not lent.contiguous:
+            refuse_output(name, "has elements that do not lie side by side")
+        check_output(lent.shape, lent.dtype.name, rows, self.shape[1:], self.native.name, name)
+        return lent
 
     def receiver(self) -> Callable[[_native.Outcome], DeviceArray]:
         """Gives the output that the runtime allocated."""
@@ -145,7 +167,7 @@ class GpuLoan:
         assert outcome.memory is not None
         return DeviceArray(outcome.memory, self.native, tuple(outcome.shape), self._handle)
 
-    def under_way(self, handle: _native.Handle, output: Any) -> _job.Handle:
+    def under_way(self, handle: _native.Handle, output: Any) -> _job.UnderWay:
         """The operation to wait for."""
         self._handle = handle
         if isinstance(output, DeviceArray):
@@ -166,12 +188,13 @@ class _OnGpu(_job.OnGpu):
 
     def wait(self) -> _native.Outcome:
         """Returns when the operation has been given to the GPU; the default stream waits for its end."""
-        outcome = self._waited(lambda: self._handle.wait_on(DEFAULT_STREAM))
-        with self._lock:
-            self._used.append(self)
-            while self._used and self._used[0].let_go_if_ended():
-                self._used.popleft()
-        return outcome
+        try:
+            return self._waited(lambda: self._handle.wait_on(DEFAULT_STREAM))
+        finally:
+            with self._lock:
+                self._used.append(self)
+                while self._used and self._used[0].let_go_if_ended():
+                    self._used.popleft()
 
 
 def lend(array: Any, name: str) -> Loan:
@@ -179,18 +202,22 @@ def lend(array: Any, name: str) -> Loan:
     gpu = gpu_of(array)
     if gpu is None:
         return HostLoan(view_of(array, name))
-    try:
-        lent = _native.LentArray(array.__dlpack__(stream=1))  # 1: CUDA's default stream
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise HoraArgumentError(
-            f"'{name}': {type(array).__name__} on cuda:{gpu} cannot be sent: {error}"
-        ) from error
+    lent = _lent_on_gpu(array, name)
     if not lent.contiguous:
         raise HoraArgumentError(
             f"'{name}': the elements on cuda:{gpu} do not lie side by side; make it so: "
             "cupy.ascontiguousarray(array), tensor.contiguous()"
         )
     return GpuLoan(lent, gpu, tuple(lent.shape))
+
+
+def _lent_on_gpu(array: Any, name: str) -> _native.LentArray:
+    try:
+        return _native.LentArray(array.__dlpack__(stream=1))  # 1: CUDA's default stream
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise HoraArgumentError(
+            f"'{name}': {type(array).__name__} on cuda:{gpu_of(array)} cannot be sent: {error}"
+        ) from error
 
 
 def lend_on_host(array: Any, name: str) -> Array:

@@ -12,19 +12,32 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from hora import _arrays, _ending, _job, _mpi, _traces
+from hora import _arrays, _ending, _job, _mpi, _native, _traces
 from hora import process_sets as sets
 from hora._errors import HoraArgumentError, HoraInternalError, HoraRanksChangedError
+from hora._native import JobListener
 from hora._objects import broadcast_object
 
 _homogeneous = True
 _identities: list[int] = []  # of an elastic job: the number of each rank's process, which never changes
 
 
-def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None = None) -> None:
+def init(
+    comm: Any = None,
+    process_sets: Iterable[sets.ProcessSet] | str | None = None,
+    *,
+    rank: int | None = None,
+    size: int | None = None,
+    coordinator: str = "",
+    secret: bytes = b"",
+    listener: JobListener | None = None,
+    local_rank: int | None = None,
+    local_size: int | None = None,
+) -> None:
     """Joins the job that the environment describes (as hrun, torchrun, srun, mpirun and others do: see
-    docs/clusters.md), or a job of one rank. May be called again after `shutdown`, and any number of times in
-    between: then it only registers process sets.
+    docs/clusters.md), or a job of one rank. With `rank` and `size` it is a job that no launcher describes.
+    May be called again after `shutdown`, and any number of times in between: then it only registers process
+    sets. If C or C++ in this process has joined, this is that job.
 
     Args:
         comm: None, or a list of all ranks; for some of the ranks there are process sets. Or a communicator of
@@ -32,6 +45,14 @@ def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None 
             is in, so that several communicators make several jobs. It must live until `shutdown`.
         process_sets: the sets to register, the same list on all ranks; None or "dynamic": none. Others may be
             added at any time with `add_process_set`.
+        rank, size: this process is rank `rank`, from 0 to `size` - 1. The environment does not count for
+            that then.
+        coordinator: "host:port", the same on all ranks: rank 0 listens at this free port of its host.
+        secret: 32 random bytes, the same on all ranks, such as those of `secrets.token_bytes(32)`. All who
+            know them can join the job.
+        listener: rank 0 may give a `JobListener` in place of both. The others get its coordinator and secret.
+        local_rank, local_size: this process's number among the ranks of its host, and how many those are. The
+            ranks find out by themselves without these.
 
     Raises:
         HoraTimeoutError: the other ranks did not come within HORA_START_TIMEOUT seconds; it names them.
@@ -39,14 +60,23 @@ def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None 
             `comm` is not all ranks, and this process has not joined; or it is COMM_NULL, or of another MPI
             library than Hora's; or MPI does not know the ranks that the launcher has started (use `hrun
             --mpi` or mpirun); or a process set has ranks that do not exist or are those of another, and this
-            process has joined without any of the sets.
+            process has joined without any of the sets; or the arguments that tell this process's place do
+            not go together, or it has another place already.
     """
-    global _homogeneous
     communicator = _mpi.checked_communicator(comm) if hasattr(comm, "py2f") else None
     everyone = _checked_comm(comm) if communicator is None else None
+    place = _checked_place(comm, rank, size, coordinator, secret, listener, local_rank, local_size)
     listed = sets.checked_list(process_sets)
     _traces.HOOK.install()  # errors of joining are printed in this way, too
-    if _job.enter(communicator):
+    _join(communicator, everyone, place)
+    sets.begin(listed)
+
+
+def _join(communicator: int | None, everyone: list[int] | None, place: _native.Place | None) -> None:
+    global _homogeneous
+    if _job.was_left_elsewhere():
+        shutdown()
+    if _job.enter(communicator, place):
         _ending.watch()
         if everyone is not None and everyone != list(range(_job.size())):
             size = _job.size()
@@ -61,7 +91,11 @@ def init(comm: Any = None, process_sets: Iterable[sets.ProcessSet] | str | None 
             _begin_generation()
         else:
             _homogeneous = _gather_homogeneous()
-    sets.begin(listed)
+    if place is not None and (place.rank, place.size) != (_job.rank(), _job.size()):
+        raise HoraArgumentError(
+            f"this process is rank {_job.rank()} of {_job.size()} already; call shutdown() before it gets "
+            "another place"
+        )
 
 
 def next_generation() -> None:
@@ -186,6 +220,37 @@ def _checked_comm(comm: Any) -> list[int] | None:
     raise HoraArgumentError(
         f"comm must be None, a list of all ranks, or a communicator of mpi4py, not {comm!r}"
     )
+
+
+def _checked_place(
+    comm: Any,
+    rank: int | None,
+    size: int | None,
+    coordinator: str,
+    secret: bytes,
+    listener: JobListener | None,
+    local_rank: int | None,
+    local_size: int | None,
+) -> _native.Place | None:
+    """Checks which are given together. Their values are checked when the process joins."""
+    if (rank is None) != (size is None):
+        raise HoraArgumentError("init() takes both rank= and size=, or neither")
+    if (local_rank is None) != (local_size is None):
+        raise HoraArgumentError("init() takes both local_rank= and local_size=, or neither")
+    if rank is None or size is None:
+        if coordinator or secret or listener or local_rank is not None:
+            raise HoraArgumentError("init() needs rank= and size= for what says where the ranks meet")
+        return None
+    if comm is not None:
+        raise HoraArgumentError("init() takes either comm or rank= and size=")
+    if listener is not None:
+        if rank != 0 or coordinator or secret:
+            raise HoraArgumentError(
+                "init() takes listener= of rank 0 alone, and then neither coordinator= nor secret="
+            )
+        coordinator, secret = listener.coordinator, listener.secret
+    local = None if local_rank is None or local_size is None else (local_rank, local_size)
+    return _native.Place(rank, size, coordinator, secret, local, None if listener is None else listener.fd)
 
 
 def _gather_homogeneous() -> bool:

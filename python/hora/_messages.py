@@ -12,6 +12,7 @@ import numpy as np
 from hora import _job, _native
 from hora._arguments import checked_number, documents
 from hora._errors import HoraArgumentError, HoraUnsupportedError
+from hora._job import Handle
 from hora._loans import Array, check_on_host, lend_on_host, native_dtype, received, viewed
 from hora.process_sets import ProcessSet, global_process_set, number_of
 
@@ -123,7 +124,7 @@ def _target(array: Any, operation: str) -> tuple[Array, Array]:
     return view, view if view.flags.c_contiguous else np.empty(view.shape, view.dtype)
 
 
-def isend(array: Any, dest: int, tag: int = 0, process_set: ProcessSet = global_process_set) -> int:
+def isend(array: Any, dest: int, tag: int = 0, process_set: ProcessSet = global_process_set) -> Handle:
     """Starts `send`; the handle is for `poll` and `synchronize`, which returns None. Until then the array
     must not be changed."""
     address = checked_address(dest, tag, process_set, "send")
@@ -159,7 +160,7 @@ def irecv(
     source: int = ANY_SOURCE,
     tag: int = ANY_TAG,
     process_set: ProcessSet = global_process_set,
-) -> int:
+) -> Handle:
     """Starts `recv`; the handle is for `poll` and `synchronize`, which returns what `recv` does. An array to
     receive into has its new values once `synchronize` has returned."""
     choice = checked_choice(source, tag, process_set, "recv")

@@ -180,6 +180,7 @@ class Entry:
         padded: bool = False,
         failed_with: str = "",
         strides: Sequence[int] = (),
+        output_rows: int | None = None,
     ) -> None: ...
 
 class BlockingScope:
@@ -192,12 +193,21 @@ class BlockingScope:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
+class CompletionQueue:
+    """See hora/completion_queue.h."""
+
+    def __init__(self) -> None: ...
+    @property
+    def fd(self) -> int: ...
+    def take(self) -> list[int]: ...
+
 class Handle:
     """An operation under way. Keeps what is lent to it until it has ended, also if the handle is dropped."""
 
     def keep(self, lent: object) -> Handle:
         """Itself, which keeps that now."""
     def has_ended(self) -> bool: ...
+    def watch(self, queue: CompletionQueue, token: int) -> None: ...
     def let_go_if_ended(self) -> bool: ...
     def poll(self) -> bool:
         """The same, for who asks until it has: leaves this core to whoever has work to do first."""
@@ -213,8 +223,45 @@ class Handle:
 class ExpectedDelay:
     def end(self) -> None: ...
 
+class JobListener:
+    """The socket at which rank 0 of a job waits for the other ranks, where no launcher makes one: at a free
+    port. Rank 0 gives it to `init`, and the program brings `coordinator` and `secret` to the other ranks, in
+    a way that nobody else can read. It may serve several jobs, one after the other."""
+
+    def __init__(self) -> None:
+        """Listens at the addresses of HORA_NETWORK. Raises HoraUnavailableError if nothing can listen."""
+    @property
+    def coordinator(self) -> str:
+        """ "10.0.0.1:40123": as `init` takes it."""
+    @property
+    def secret(self) -> bytes:
+        """32 random bytes."""
+    @property
+    def fd(self) -> int:
+        """The socket's descriptor."""
+
+class Place:
+    """A place in a job that a program gives by itself. `local`: the rank on this host, and how many there
+    are; None: found out. `listener`: a descriptor, of rank 0."""
+
+    def __init__(
+        self,
+        rank: int,
+        size: int,
+        coordinator: str,
+        secret: bytes,
+        local: tuple[int, int] | None,
+        listener: int | None,
+    ) -> None: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+
 class Runtime:
-    def __init__(self, mpi_communicator: int | None, packaged_nccl: str) -> None: ...
+    def __init__(
+        self, mpi_communicator: int | None, packaged_nccl: str, place: Place | None = None
+    ) -> None: ...
     @property
     def rank(self) -> int: ...
     @property
@@ -313,6 +360,8 @@ class Runtime:
     ) -> None: ...
     def start_timeline(self, path: str, mark_cycles: bool = False) -> None: ...
     def stop_timeline(self) -> None: ...
+    @property
+    def was_shut_down(self) -> bool: ...
     def shutdown(self, reason: str = "") -> None: ...
 
 # The rounds of a DistributedOptimizer: frameworks/rounds says what each of these means.

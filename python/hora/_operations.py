@@ -33,40 +33,67 @@ def broadcast(loan: Loan, named: Naming, root_rank: int) -> Submission:
     return submission(_native.Operation.broadcast, named, loan, loan.output(), root=root)
 
 
-def allgather(loan: Loan, named: Naming, suffix: str = "") -> Submission:
-    """Gives the gathered array, and the rows of each rank."""
-    check_rows(loan.shape, named.full + suffix)
-    receive = loan.receiver()
+def _sizing(
+    operation: _native.Operation, named: Naming, loan: Loan, suffix: str, out: Any, **arguments: Any
+) -> Submission:
+    """An operation whose output has as many rows as all ranks together make it: gives the output, which is
+    `out` unless that is None, and the rows of each rank."""
+    if out is None:
+        receive = loan.receiver()
+        return submission(
+            operation,
+            named,
+            loan,
+            finish=lambda outcome: (receive(outcome), outcome.rows),
+            suffix=suffix,
+            **arguments,
+        )
+    output = loan.checked_output(out, None, named.full + suffix)
     return submission(
-        _native.Operation.allgather,
+        operation,
         named,
         loan,
-        finish=lambda outcome: (receive(outcome), outcome.rows),
+        output,
+        finish=lambda outcome: (out, outcome.rows),
         suffix=suffix,
+        output_rows=output.shape[0],
+        **arguments,
     )
 
 
-def alltoall(loan: Loan, named: Naming, splits: Any, divide: Divide = checked_splits) -> Submission:
+def allgather(loan: Loan, named: Naming, suffix: str = "", out: Any = None) -> Submission:
+    """Gives the gathered array, and the rows of each rank."""
+    check_rows(loan.shape, named.full + suffix)
+    return _sizing(_native.Operation.allgather, named, loan, suffix, out)
+
+
+def alltoall(
+    loan: Loan, named: Naming, splits: Any, divide: Divide = checked_splits, out: Any = None
+) -> Submission:
     """Gives the received rows, and how many of them came from each rank."""
     check_rows(loan.shape, named.full)
     counts = divide(splits, loan.shape[0], named.size, named.full)
-    sent = loan.first(sum(counts))
-    receive = sent.receiver()
-    return submission(
-        _native.Operation.alltoall,
-        named,
-        sent,
-        finish=lambda outcome: (receive(outcome), outcome.rows),
-        splits=counts,
-    )
+    return _sizing(_native.Operation.alltoall, named, loan.first(sum(counts)), "", out, splits=counts)
 
 
-def reducescatter(loan: Loan, named: Naming, how: Reduction, suffix: str = "") -> Submission:
+def reducescatter(loan: Loan, named: Naming, how: Reduction, suffix: str = "", out: Any = None) -> Submission:
     """Gives this rank's rows of the reduced array."""
     check_rows(loan.shape, named.full + suffix)
     ops.check_scattered(how.op, named.full + suffix)
-    output = loan.output_of(share(loan.shape[0], named.rank, named.size))
-    return submission(_native.Operation.reducescatter, named, loan, output, *how.natively(), suffix=suffix)
+    rows = share(loan.shape[0], named.rank, named.size)
+    if out is None:
+        output = made = loan.output_of(rows)
+    else:
+        output, made = loan.checked_output(out, rows, named.full + suffix), out
+    return submission(
+        _native.Operation.reducescatter,
+        named,
+        loan,
+        output,
+        *how.natively(),
+        finish=lambda outcome: made,
+        suffix=suffix,
+    )
 
 
 def gather(loan: Loan, named: Naming, root_rank: int) -> Submission:

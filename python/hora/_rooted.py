@@ -8,6 +8,7 @@ from typing import Any
 
 from hora import _job, _operations, ops
 from hora._arrays import documented
+from hora._job import Handle
 from hora._loans import Array, lend
 from hora._naming import Naming
 from hora._reduction import Reduction
@@ -19,7 +20,7 @@ from hora.process_sets import ProcessSet, global_process_set
 
 def gather_async(
     array: Any, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
-) -> int:
+) -> Handle:
     """Starts `gather`; the handle is for `poll` and `synchronize`."""
     with Naming("gather", name, process_set) as named:
         return start(_operations.gather(lend(array, named.full), named, root_rank))
@@ -50,7 +51,7 @@ def scatter_async(
     splits: Sequence[int] | Array | None = None,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
-) -> int:
+) -> Handle:
     """Starts `scatter`; the handle is for `poll` and `synchronize`."""
     with Naming("scatter", name, process_set) as named:
         check_given(array, named.full, "np.empty((0, 5), np.float32)")
@@ -91,7 +92,7 @@ def reduce_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     compression: type[Compressor] = Compression.none,
-) -> int:
+) -> Handle:
     """Starts `reduce`; the handle is for `poll` and `synchronize`."""
     how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
     with Naming("reduce", name, process_set) as named:
@@ -127,7 +128,7 @@ def reduce(
 
 def scan_async(
     array: Any, op: int = ops.Sum, name: str | None = None, process_set: ProcessSet = global_process_set
-) -> int:
+) -> Handle:
     """Starts `scan`; the handle is for `poll` and `synchronize`."""
     with Naming("scan", name, process_set) as named:
         return start(_operations.scan(lend(array, named.full), named, op))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from hora._errors import HoraArgumentError, HoraShapeError
 
@@ -26,6 +26,24 @@ def check_given(array: Any, name: str, nothing: str) -> None:
             f"'{name}': None has no dtype and shape; ranks other than the root pass the root's without rows, "
             f"such as {nothing}. scatter_object takes None"
         )
+
+
+def refuse_output(name: str, why: str) -> NoReturn:
+    """Raises HoraArgumentError about an argument `out`."""
+    raise HoraArgumentError(f"'{name}': out {why}; give a contiguous one that fits, or leave it out")
+
+
+def check_output(
+    shape: Sequence[int], dtype: Any, rows: int | None, row: Sequence[int], expected: Any, name: str
+) -> None:
+    """Raises HoraArgumentError for an argument `out` of this shape and dtype that cannot take a result of the
+    dtype `expected` and so many rows (None: any number) of the shape `row`."""
+    if dtype != expected:
+        refuse_output(name, f"has elements of type {dtype}, and the result has {expected}")
+    if len(shape) == 0 or tuple(shape[1:]) != tuple(row) or (rows is not None and shape[0] != rows):
+        extents = ", ".join(["any" if rows is None else str(rows), *map(str, row)])
+        expected_shape = f"({extents})" if row else f"({extents},)"
+        refuse_output(name, f"has the shape {tuple(shape)}, and the result has {expected_shape}")
 
 
 def share(rows: int, rank: int, size: int) -> int:

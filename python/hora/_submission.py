@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from hora import _job, _native
+from hora._job import Handle
 from hora._naming import Naming
 
 Finish = Callable[[_native.Outcome], Any]  # makes an operation's result of how it ended
@@ -40,6 +41,10 @@ class Loan(Protocol):
     def address_of(self, output: Any) -> int:
         """Where the elements of an output are."""
 
+    def checked_output(self, out: Any, rows: int | None, name: str) -> Any:
+        """Memory of the caller's for a result of so many rows, or of any number if None. Raises
+        HoraArgumentError if it cannot take it as it is."""
+
     def first(self, rows: int) -> Loan:
         """The first rows."""
 
@@ -47,7 +52,7 @@ class Loan(Protocol):
         """Gives the output that the runtime allocated. On the host it keeps no elements: a handle that nobody
         synchronises keeps it."""
 
-    def under_way(self, handle: _native.Handle, output: Any) -> _job.Handle:
+    def under_way(self, handle: _native.Handle, output: Any) -> _job.UnderWay:
         """The operation to wait for. It keeps the elements and the output."""
 
 
@@ -65,7 +70,7 @@ class Submission:
         finish = self.finish
         return Submission(self.entry, lambda outcome: change(finish(outcome)), self.loan, self.output)
 
-    def under_way(self, handle: _native.Handle) -> _job.Handle:
+    def under_way(self, handle: _native.Handle) -> _job.UnderWay:
         """The operation to wait for."""
         return self.loan.under_way(handle, self.output)
 
@@ -114,13 +119,13 @@ def submission(
     return Submission(entry, finish or (lambda outcome: output), loan, output)
 
 
-def start(submitted: Submission) -> int:
+def start(submitted: Submission) -> Handle:
     """Submits an operation; the handle gives its result."""
     handle = _job.runtime().submit(submitted.entry)
     return _job.under_way(submitted.under_way(handle), submitted.finish, submitted)
 
 
-def start_group(submissions: list[Submission], make: Callable[[tuple[Any, ...]], Any] = tuple) -> int:
+def start_group(submissions: list[Submission], make: Callable[[tuple[Any, ...]], Any] = tuple) -> Handle:
     """Submits operations, all or none; the handle gives what `make` makes of their results."""
     finishes = [each.finish for each in submissions]
 

@@ -7,8 +7,10 @@
 #include "python/native/without_lock.h"
 
 #include <hora/alike.h>
+#include <hora/completion_queue.h>
 #include <hora/end_report.h>
 #include <hora/hora.h>
+#include <hora/job_listener.h>
 #include <hora/stack.h>
 
 #include <pybind11/stl.h>
@@ -18,6 +20,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
 
 namespace py = pybind11;
 
@@ -46,6 +51,50 @@ struct DeleteWithoutLock {
     without_lock([hora] { delete hora; });
   }
 };
+
+/// A place in a job that a program gives by itself.
+struct Place {
+  int rank;
+  int size;
+  std::string coordinator;
+  std::string secret;
+  std::optional<std::pair<int, int>> local;  // the rank on this host, and how many there are; none: found out
+  std::optional<int> listener;               // a descriptor, of rank 0
+};
+
+Config config_of(const Place& place) {
+  Secret secret{};
+  if (!place.secret.empty() && place.secret.size() != secret.size()) {
+    throw Error(Code::invalid_argument, "secret has " + std::to_string(secret.size()) + " bytes, not " +
+                                            std::to_string(place.secret.size()));
+  }
+  std::copy(place.secret.begin(), place.secret.end(), secret.begin());
+  Config config = Config::with_place(place.rank, place.size, place.coordinator, secret);
+  if (place.local) {
+    std::tie(config.local_rank, config.local_size) = *place.local;
+    if (config.local_rank < 0 || config.local_rank >= config.local_size || config.local_size > place.size) {
+      throw Error(Code::invalid_argument, "local_rank=" + std::to_string(config.local_rank) +
+                                              " and local_size=" + std::to_string(config.local_size) +
+                                              " do not fit: local ranks are 0 to local_size - 1, of size=" +
+                                              std::to_string(place.size) + " ranks at most");
+    }
+  }
+  config.coordinator_fd = place.listener;
+  return config;
+}
+
+/// The job of this process.
+std::unique_ptr<Runtime, DeleteWithoutLock> join(std::optional<int> mpi_communicator,
+                                                 const std::string& packaged_nccl,
+                                                 const std::optional<Place>& place) {
+  const WithoutLock release;
+  return std::unique_ptr<Runtime, DeleteWithoutLock>(new Runtime(init([&] {
+    Config config = place ? config_of(*place) : Config::from_environment();
+    config.mpi_communicator = mpi_communicator;
+    config.packaged_nccl = packaged_nccl;
+    return config;
+  })));
+}
 
 /// A GPU's memory, for which whoever releases it last may be Python.
 std::shared_ptr<std::byte> freed_without_lock(std::shared_ptr<std::byte> memory) {
@@ -88,7 +137,8 @@ Entry make_entry(Operation operation, const std::string& name, DType dtype,
                  double prescale, double postscale, DType wire, int root, bool absent,
                  const std::vector<std::int64_t>& splits, const std::vector<int>& ranks,
                  const std::string& set_name, bool divide_by_initial_size, bool check_finite, bool padded,
-                 const std::string& failed_with, const std::vector<std::int64_t>& strides) {
+                 const std::string& failed_with, const std::vector<std::int64_t>& strides,
+                 std::optional<std::int64_t> output_rows) {
   Entry entry;
   entry.operation = operation;
   entry.name = name;
@@ -113,6 +163,7 @@ Entry make_entry(Operation operation, const std::string& name, DType dtype,
   entry.padded = padded;
   entry.failed_with = failed_with;
   entry.strides = strides;
+  entry.output_rows = output_rows;
   return entry;
 }
 
@@ -131,10 +182,10 @@ void* make(Memory& output, DType dtype, const std::vector<std::int64_t>& shape) 
   return memory;
 }
 
-/// For operations whose output is as large as all ranks together make it: memory for that, when it is known,
-/// where the input lies.
+/// For operations whose output is as large as all ranks together make it, and which are given none: memory
+/// for that, when it is known, where the input lies.
 std::shared_ptr<Memory> allocate_later(Entry& entry) {
-  if (!sizes_its_output(entry.operation)) return nullptr;
+  if (!sizes_its_output(entry.operation) || entry.output_rows) return nullptr;
   auto output = std::make_shared<Memory>();
   if (entry.device.kind == DeviceKind::host) {
     entry.allocate = [output, dtype = entry.dtype](const std::vector<std::int64_t>& whole) {
@@ -309,7 +360,12 @@ void bind_hora(py::module_& module) {
            py::arg("splits") = std::vector<std::int64_t>(), py::arg("ranks") = std::vector<int>(),
            py::arg("set_name") = std::string(), py::arg("divide_by_initial_size") = true,
            py::arg("check_finite") = false, py::arg("padded") = false, py::arg("failed_with") = std::string(),
-           py::arg("strides") = std::vector<std::int64_t>());
+           py::arg("strides") = std::vector<std::int64_t>(), py::arg("output_rows") = py::none());
+
+  py::class_<CompletionQueue>(module, "CompletionQueue")
+      .def(py::init())
+      .def_property_readonly("fd", &CompletionQueue::fd)
+      .def("take", [](CompletionQueue& queue) { return queue.take(); });
 
   py::class_<Operating>(module, "Handle")
       .def("has_ended", &Operating::has_ended)
@@ -318,6 +374,7 @@ void bind_hora(py::module_& module) {
       .def("wait", &Operating::wait)
       .def("wait_for_end", &Operating::wait)
       .def("wait_on", &Operating::wait_on, py::arg("stream"))
+      .def("watch", &Operating::watch, py::arg("queue"), py::arg("token"))
       .def(
           "keep",
           [](py::object self, py::object lent) {
@@ -334,15 +391,33 @@ void bind_hora(py::module_& module) {
   py::class_<ExpectedDelay>(module, "ExpectedDelay")
       .def("end", &ExpectedDelay::end, py::call_guard<WithoutLock>());
 
+  py::class_<JobListener>(
+      module, "JobListener",
+      "The socket at which rank 0 of a job waits for the other ranks, where no launcher "
+      "makes one: at a free port. Rank 0 gives it to `init`, and the program brings "
+      "`coordinator` and `secret` to the other ranks, in a way that nobody else can read.")
+      .def(py::init([] { return JobListener(Config::from_environment().network); }),
+           "Listens at the addresses of HORA_NETWORK. Raises HoraUnavailableError if nothing can listen.")
+      .def_property_readonly("coordinator", &JobListener::coordinator,
+                             "\"10.0.0.1:40123\": as `init` takes it.")
+      .def_property_readonly("secret",
+                             [](const JobListener& listener) {
+                               const Secret& secret = listener.secret();
+                               return py::bytes(reinterpret_cast<const char*>(secret.data()), secret.size());
+                             })
+      .def_property_readonly("fd", &JobListener::fd);
+
+  py::class_<Place>(module, "Place")
+      .def(py::init<int, int, std::string, std::string, std::optional<std::pair<int, int>>,
+                    std::optional<int>>(),
+           py::arg("rank"), py::arg("size"), py::arg("coordinator"), py::arg("secret"), py::arg("local"),
+           py::arg("listener"))
+      .def_readonly("rank", &Place::rank)
+      .def_readonly("size", &Place::size);
+
   py::class_<Runtime, std::unique_ptr<Runtime, DeleteWithoutLock>>(module, "Runtime")
-      .def(py::init([](std::optional<int> mpi_communicator, const std::string& packaged_nccl) {
-             const WithoutLock release;
-             Config config = Config::from_environment();
-             config.mpi_communicator = mpi_communicator;
-             config.packaged_nccl = packaged_nccl;
-             return std::unique_ptr<Runtime, DeleteWithoutLock>(new Runtime(config));
-           }),
-           py::arg("mpi_communicator"), py::arg("packaged_nccl"))
+      .def(py::init(&join), py::arg("mpi_communicator"), py::arg("packaged_nccl"),
+           py::arg("place") = py::none())
       .def_property_readonly("rank", &Runtime::rank)
       .def_property_readonly("size", &Runtime::size)
       .def_property_readonly("local_rank", &Runtime::local_rank)
@@ -415,6 +490,7 @@ void bind_hora(py::module_& module) {
       .def("start_timeline", &Runtime::start_timeline, py::arg("path"), py::arg("mark_cycles") = false,
            py::call_guard<WithoutLock>())
       .def("stop_timeline", &Runtime::stop_timeline, py::call_guard<WithoutLock>())
+      .def_property_readonly("was_shut_down", &Runtime::was_shut_down)
       .def("shutdown", &Runtime::shutdown, py::arg("reason") = "", py::call_guard<WithoutLock>());
 
   module.def("let_go_of_ended", &let_go_of_ended);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <hora/completion_queue.h>
 #include <hora/hora.h>
 
 #include <pybind11/pybind11.h>
@@ -55,6 +56,9 @@ class Operating {
 
   [[nodiscard]] bool has_ended() const { return handle_.has_ended(); }
   [[nodiscard]] bool poll() const { return handle_.poll(); }
+
+  /// Puts the token into the queue when it has ended.
+  void watch(CompletionQueue& queue, std::uint64_t token) const { queue.watch(handle_, token); }
 
   /// Whether it has ended; lets go of what is lent then.
   bool let_go_if_ended();

@@ -2,6 +2,7 @@
 #include "runner/launch/job.h"
 
 #include "core/join/job_id.h"
+#include "core/join/secret.h"
 #include "runner/elastic/elastic_hosts.h"
 #include "runner/elastic/generations.h"
 #include "runner/launch/job_hosts.h"

@@ -2,6 +2,7 @@
 #include "runner/launch/job_hosts.h"
 
 #include "core/base/machine.h"
+#include "core/join/secret.h"
 #include "runner/launch/environment.h"
 #include "runner/launch/local_ranks.h"
 #include "runner/launch/process.h"
@@ -12,7 +13,6 @@
 #include <hora/status.h>
 
 #include <fmt/format.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,13 +29,6 @@ bool is_alone(const Options& options) {
 }
 
 }  // namespace
-
-Secret new_secret() {
-  Secret secret;
-  if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size()))
-    fail("no random numbers");
-  return secret;
-}
 
 HostPlan plan_of(const Options& options) {
   HostPlan plan;

@@ -56,9 +56,6 @@ struct JobHost {
   [[nodiscard]] std::shared_ptr<OutputSource> errors(int rank) const { return ranks->errors(index_of(rank)); }
 };
 
-/// 32 random bytes. Throws Error(unavailable) if the system has no random numbers.
-[[nodiscard]] Secret new_secret();
-
 /// The plan of a job: all that its hosts have in common, with a new secret. Throws Error(unavailable) if the
 /// system has no random numbers.
 [[nodiscard]] HostPlan plan_of(const Options& options);

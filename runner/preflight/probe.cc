@@ -205,7 +205,7 @@ double time_allreduce(Runtime& runtime, std::size_t count, int times) {
 int probe_arena() {
   constexpr std::size_t kLarge = std::size_t{16} << 20;
   try {
-    Runtime runtime;
+    Runtime runtime = init();
     const double small = time_allreduce(runtime, 2, 200);
     const double large = time_allreduce(runtime, kLarge / sizeof(float), 10);
     if (runtime.rank() == 0) {

@@ -116,7 +116,7 @@ void reduce_first(const Options& options) {
     make_mpi_peer()->allreduce(&one, 1, DType::float32, ReduceOp::sum);
     return;
   }
-  Runtime runtime;
+  Runtime runtime = init();
   Entry entry;
   entry.name = "first";
   entry.input = entry.output = &one;

@@ -48,7 +48,7 @@ int end(const std::string& how) {
 }
 
 int run(const std::string& how, int victim, bool waited) {
-  hora::Runtime hora;
+  auto hora = hora::init();
   std::vector<float> data(1 << 20);
   hora.run(sum("begun", data));
   if (hora.rank() == victim) return end(how);
@@ -57,9 +57,9 @@ int run(const std::string& how, int victim, bool waited) {
 }
 
 int run_in_c(int victim, bool waited) {
-  if (hora_init() != HORA_OK || hora_barrier("begun") != HORA_OK) return 1;
+  if (hora_init() != HORA_OK || hora_barrier("begun", 0) != HORA_OK) return 1;
   if (hora_rank() == victim) std::exit(3);
-  if (!waited || hora_barrier("waited") == HORA_OK) return 0;
+  if (!waited || hora_barrier("waited", 0) == HORA_OK) return 0;
   fmt::print(stderr, "{}\n", hora_last_error());
   return 1;
 }

@@ -97,7 +97,7 @@ void report(const std::string& what, std::vector<double> times, std::map<Stage, 
 }
 
 void measure(const std::vector<std::size_t>& counts) {
-  Runtime runtime;
+  Runtime runtime = init();
   const NcclModule& module = load_nccl();
   const auto gpu = module.open_gpu(runtime.local_rank() % module.gpus());
   const char* path = std::getenv("HORA_NCCL_LIBRARY");

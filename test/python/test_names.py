@@ -261,6 +261,7 @@ OURS = {
     *("gather", "gather_async", "gather_object", "scatter", "scatter_async", "scatter_object"),
     *("reduce", "reduce_async", "scan", "scan_async"),
     *("BitAnd", "BitOr", "BitXor", "LogicalAnd", "LogicalOr"),
+    *("Handle", "JobListener"),
     "memory_report",
     "expect_delay",
     "check_replicas",

@@ -24,9 +24,20 @@ def exchange(x: torch.Tensor, words: list[str]) -> None:
     print(started, got.value + tensor, got.source + rank, got.tag + tag, hvd.recv_object(1).value)
 
 
-def main() -> None:
+def meet() -> hvd.ProcessSet:
     evens = hvd.ProcessSet(range(0, 4, 2))
     hvd.init(comm=None, process_sets=[evens])
+    listener = hvd.JobListener()
+    where: str = listener.coordinator
+    secret: bytes = listener.secret
+    hvd.init(rank=0, size=1, coordinator=where, secret=secret, local_rank=0, local_size=1)
+    under_way: hvd.Handle = hvd.allreduce_async(torch.ones(1))
+    under_way.then(hvd.synchronize)
+    return evens
+
+
+def main() -> None:
+    evens: hvd.ProcessSet = meet()
     odds: hvd.ProcessSet = hvd.add_process_set([1, 3])
     everyone: hvd.ProcessSet = hvd.global_process_set
     removed: bool = hvd.remove_process_set(odds)
@@ -80,7 +91,7 @@ def main() -> None:
         hvd.allreduce_async_(x),
         hvd.grouped_allreduce_async([x, x]),
         hvd.grouped_allreduce_async_([x, x]),
-        hvd.allgather_async(x),
+        hvd.allgather_async(x, out=x),
         hvd.grouped_allgather_async([x]),
         hvd.broadcast_async(x, 0),
         hvd.broadcast_async_(x, 0),

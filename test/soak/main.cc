@@ -251,7 +251,7 @@ class Soak {
     std::fflush(stdout);
   }
 
-  Runtime hora_;
+  Runtime hora_ = init();
   const std::uint64_t operations_;
   const std::uint64_t seed_;
   std::minstd_rand own_;  // differs between ranks

@@ -162,6 +162,14 @@ struct Config {
   /// secret, and keeps the secret, so that a program may initialise again. Throws Error(invalid_argument)
   /// that names the variable, the value and what is accepted.
   [[nodiscard]] static Config from_environment();
+  /// The settings of the environment for a job that no launcher describes: this process is rank `rank` of
+  /// `size`. The ranks meet where rank 0 listens: `coordinator` and `secret` are the same on all of them. A
+  /// job of one rank needs neither. Such values of the environment do not count. The places of the
+  /// ranks on their hosts are found out when they meet. Rank 0 of a JobListener also sets `coordinator_fd`;
+  /// else it listens at `coordinator`. Throws Error(invalid_argument) if there is no such rank, or several
+  /// ranks have no coordinator or a secret of zeros, and as `from_environment`.
+  [[nodiscard]] static Config with_place(int rank, int size, const std::string& coordinator,
+                                         const Secret& secret);
   /// HORA_NCCL_LIBRARY alone, for a process that asks about NCCL without joining a job.
   [[nodiscard]] static std::string nccl_library_of_environment();
 

@@ -91,7 +91,7 @@ struct Entry {
   /// and not for operations that size their output.
   void* stream = nullptr;
   const void* input = nullptr;
-  /// As large as the input, and may be the input. Not for allgather, alltoall, gather and scatter.
+  /// As large as the input, and may be the input. allgather, alltoall, gather, scatter: see `output_rows`.
   /// reducescatter: this rank's rows only, see `scattered_rows`. reduce: only the root needs one.
   void* output = nullptr;
 
@@ -139,8 +139,13 @@ struct Entry {
   /// nothing. Work on `stream` may still use it when the last owner releases it. Called as `allocate` is.
   std::function<void(std::shared_ptr<std::byte> memory, const std::vector<std::int64_t>& shape)> accept = {};
 
+  /// In place of both: `output` takes the result, and has so many rows. A result of another number of rows
+  /// ends the operation with Error(mismatch) on this rank alone, and `output` is not written. gather: 0
+  /// except on the root. The memory is no part of the input.
+  std::optional<std::int64_t> output_rows = {};
+
   /// Called exactly once, on one of Hora's threads or on one that waits for an operation, when the GPU, too,
-  /// has done its work. Must not throw or block.
+  /// has done its work. Must not throw or block. `CompletionQueue` tells other threads.
   std::function<void(const Result&)> done;
 };
 
@@ -197,6 +202,7 @@ class Handle {
   const Result& wait_on(void* stream) const;
 
  private:
+  friend class CompletionQueue;
   std::shared_ptr<State> state_;
 };
 
@@ -233,15 +239,20 @@ class BlockingScope {
 
 /// This process's place in a job: its rank, and the engine that carries out operations with the other ranks.
 ///
-/// Constructing one meets the other ranks; all ranks construct theirs. Destroying it waits until every rank
-/// does (`shutdown`), unless the job has failed. In a forked child rank and size still answer; all else
-/// throws Error(unavailable), and destroying the copy releases nothing. Thread-safe.
+/// `init` gives the job of the process to all who ask for it, whatever language they use. Constructing a
+/// Runtime joins a job of its own. Either meets the other ranks; all ranks do it. Destroying the last
+/// Runtime of a job waits until every rank does that (`shutdown`), unless the job has failed. In a forked
+/// child rank and size still answer; all else throws Error(unavailable), and destroying the copy releases
+/// nothing. Thread-safe.
 class Runtime {
  public:
-  /// Throws Error(timeout) if the ranks do not meet in time, Error(unavailable) if they may not talk.
-  explicit Runtime(const Config& config = Config::from_environment());
+  /// Joins the job that these settings describe. Throws Error(timeout) if the ranks do not meet in time,
+  /// Error(unavailable) if they may not talk.
+  explicit Runtime(const Config& config);
   /// For those who connect the ranks themselves (core/comm/world.h), such as ranks that are threads.
   Runtime(World world, const Config& config);
+  /// For `init`.
+  explicit Runtime(std::shared_ptr<Job> job);
   Runtime(Runtime&&) noexcept;
   Runtime& operator=(Runtime&&) noexcept;
   ~Runtime();
@@ -424,17 +435,22 @@ class Runtime {
   /// `reason`, such as the text of the exception that ends this program, the job fails: it waits for nobody,
   /// and all other ranks get an Error(aborted) that says the reason. Idempotent.
   void shutdown(const std::string& reason = {});
+  /// Whether `shutdown` has been called, by this Runtime or another one of the same job.
+  [[nodiscard]] bool was_shut_down() const;
 
  private:
-  std::unique_ptr<Job> job_;
+  std::shared_ptr<Job> job_;
 };
 
 /// How many rows of a first dimension of `rows` reducescatter gives to each of `ranks` ranks, and scatter
 /// without splits: equal shares, of which the first have one more if it does not divide.
 [[nodiscard]] std::vector<std::int64_t> scattered_rows(std::int64_t rows, int ranks);
 
-/// Joins the job that the environment describes (hrun sets it), or a job of one rank.
-[[nodiscard]] inline Runtime init() { return Runtime(); }
+/// The job of this process. Joins the job that `settings` describes: by default that of the environment, as a
+/// launcher sets it, or one of one rank. If this process has joined already, in C, C++ or Python, this is
+/// that job, and `settings` is not called: `shutdown` by one ends it for all. Throws as the constructor of
+/// Runtime, and what `settings` throws.
+[[nodiscard]] Runtime init(const std::function<Config()>& settings = &Config::from_environment);
 
 /// The MPI that libhora_mpi.so uses: "Open MPI v4.1.4". Empty: there is no libhora_mpi.so here. Does not
 /// start MPI.

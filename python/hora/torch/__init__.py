@@ -40,6 +40,7 @@ from hora._errors import (
 )
 from hora._errors import HoraInternalError as HorovodInternalError
 from hora._job import (
+    Handle,
     cross_rank,
     cross_size,
     is_initialized,
@@ -52,6 +53,7 @@ from hora._job import (
 )
 from hora._membership import init, is_homogeneous, shutdown
 from hora._messages import ANY_SOURCE, ANY_TAG, Envelope, Received
+from hora._native import JobListener
 from hora._objects import (
     allgather_object,
     broadcast_object,
@@ -127,6 +129,7 @@ __all__ = [
     "Compression",
     "DistributedOptimizer",
     "Envelope",
+    "Handle",
     "HoraArgumentError",
     "HoraBackwardError",
     "HoraError",
@@ -141,6 +144,7 @@ __all__ = [
     "HoraUnsupportedError",
     "HoraUsageError",
     "HorovodInternalError",
+    "JobListener",
     "LogicalAnd",
     "LogicalOr",
     "Max",

@@ -2,6 +2,8 @@
 #include <hora/config.h>
 #include <hora/status.h>
 
+#include "test/support/thrown.h"
+
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -44,6 +46,41 @@ TEST(Config, IsOneRankWithoutALauncher) {
   EXPECT_EQ(config.rank, 0);
   EXPECT_EQ(config.size, 1);
   EXPECT_EQ(config.cpu_operations, "auto");
+}
+
+TEST(Config, HasAPlaceThatTheProgramGivesWhateverTheEnvironmentSays) {
+  const Environment environment({{"HORA_RANK", "7"},
+                                 {"HORA_SIZE", "8"},
+                                 {"HORA_SECRET_FD", "99"},
+                                 {"HORA_COORDINATOR", "b:2"},
+                                 {"HORA_NEWS_FD", "3"},
+                                 {"HORA_START_TIMEOUT", "1.5"}});
+  Secret secret{};
+  secret[0] = 1;
+  const Config config = Config::with_place(1, 4, "a:1", secret);
+  EXPECT_EQ(config.rank, 1);
+  EXPECT_EQ(config.size, 4);
+  EXPECT_EQ(config.local_size, 0) << "found out";
+  EXPECT_EQ(config.cross_size, 0) << "found out";
+  EXPECT_EQ(config.coordinator, "a:1");
+  EXPECT_EQ(config.secret, secret);
+  EXPECT_FALSE(config.news_fd.has_value());
+  EXPECT_EQ(config.start_timeout, std::chrono::milliseconds(1500)) << "other settings count";
+
+  const auto refused = [](int rank, int size, const std::string& coordinator, const Secret& known) {
+    return thrown([&] { static_cast<void>(Config::with_place(rank, size, coordinator, known)); }).message;
+  };
+  EXPECT_EQ(refused(-1, 4, "a:1", secret), "rank=-1: with size=4 ranks are 0 to 3");
+  EXPECT_EQ(refused(0, 0, "a:1", secret), "size=0: a job has 1 to 1048576 ranks");
+  EXPECT_NE(refused(0, 2, "", secret).find("size=2 needs a coordinator"), std::string::npos);
+  EXPECT_NE(refused(0, 2, "a:1", {}).find("size=2 needs a secret: 32 random bytes"), std::string::npos);
+  EXPECT_EQ(refused(0, 1, "", {}), "");
+}
+
+TEST(Config, FindsOutTheRanksOfAHostIfTheirNumberIsZero) {
+  const Environment environment({{"HORA_LOCAL_SIZE", "0"}, {"HORA_CROSS_SIZE", "0"}});
+  EXPECT_EQ(Config::from_environment().local_size, 0);
+  EXPECT_EQ(Config::from_environment().cross_size, 0);
 }
 
 TEST(Config, ReadsEveryKnob) {

@@ -91,6 +91,31 @@ TEST(Admit, AbsentAndEmptyTensorsNeedNoInput) {
   EXPECT_EQ(refusal(entry), "");
 }
 
+TEST(Admit, ChecksTheOutputOfAnOperationThatSizesIt) {
+  const std::string either =
+      "'w': allgather needs either `allocate`, which makes the output, or `output` and `output_rows`";
+  Entry entry = good();
+  entry.operation = Operation::allgather;
+  EXPECT_EQ(refusal(entry), either);
+  float gathered[16];
+  entry.output = gathered;
+  entry.output_rows = 4;
+  EXPECT_EQ(refusal(entry), "");
+  entry.allocate = [](const auto&) -> void* { return memory; };
+  EXPECT_EQ(refusal(entry), either);
+  entry.allocate = nullptr;
+  entry.output_rows = -1;
+  EXPECT_EQ(refusal(entry), "'w': its output cannot have -1 rows");
+  entry.output_rows = 4;
+  entry.input = entry.output;
+  EXPECT_EQ(refusal(entry), "'w': its input and its output overlap; they need memory apart");
+  entry.output = nullptr;
+  EXPECT_EQ(refusal(entry), "'w': its output is a null pointer");
+  entry.shape = {0, 4};
+  entry.input = nullptr;
+  EXPECT_EQ(refusal(entry), "'w': its output is a null pointer") << "the others may bring rows";
+}
+
 TEST(Admit, ChecksSplitsAgainstRowsAndRanks) {
   Entry entry = good();
   entry.operation = Operation::alltoall;
@@ -150,7 +175,7 @@ TEST(Admit, OnlyTheRootOfAScatterOrReduceNeedsItsSide) {
 
   entry = good();
   entry.operation = Operation::scatter;
-  EXPECT_EQ(refusal(entry), "'w': scatter needs `allocate`, which makes the output");
+  EXPECT_EQ(refusal(entry).find("'w': scatter needs either `allocate`, which makes the output"), 0U);
   entry.accept = [](const auto&, const auto&) {};
   EXPECT_NE(refusal(entry), "") << "that is for GPUs";
   entry.device = {DeviceKind::cuda, 0};

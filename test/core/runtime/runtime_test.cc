@@ -419,6 +419,29 @@ TEST(Runtime, ExchangesRowsBySplits) {
   });
 }
 
+TEST(Runtime, GathersIntoAnOutputOfTheCallersAndFailsAloneIfThatDoesNotFit) {
+  run_local_job(3, [](Runtime& hora) {
+    const std::vector<float> data(static_cast<std::size_t>(hora.rank()), static_cast<float>(hora.rank()));
+    std::vector<float> output(4, -1);
+    Entry entry;
+    entry.operation = Operation::allgather;
+    entry.name = "g";
+    entry.shape = {hora.rank()};
+    entry.input = data.data();
+    entry.output = output.data();
+    entry.output_rows = hora.rank() == 1 ? 4 : 3;
+    const Handle handle = hora.submit(std::move(entry));
+    if (hora.rank() == 1) {
+      EXPECT_EQ(thrown([&] { handle.wait(); }),
+                (Status{Code::mismatch, "'g': its output has 4 rows, but the result has 3"}));
+      EXPECT_EQ(output, (std::vector<float>(4, -1)));
+    } else {
+      EXPECT_EQ(handle.wait().rows, (std::vector<std::int64_t>{0, 1, 2}));
+      EXPECT_EQ(output, (std::vector<float>{1, 2, 2, -1}));
+    }
+  });
+}
+
 TEST(Runtime, ScattersUnevenRowsAndCompresses) {
   for (const DType wire : {DType::float32, DType::float16}) {
     run_local_job(3, [wire](Runtime& hora) {

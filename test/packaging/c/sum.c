@@ -10,10 +10,16 @@ int main(void) {
   }
   float number = (float)(hora_rank() + 1);
   const int64_t shape[] = {1};
+  const struct hora_entry sum = {.operation = HORA_ALLREDUCE,
+                                 .name = "number",
+                                 .input = &number,
+                                 .output = &number,
+                                 .shape = shape,
+                                 .dimensions = 1,
+                                 .dtype = HORA_FLOAT32,
+                                 .op = HORA_SUM};
   hora_handle* handle = NULL;
-  if (hora_allreduce("number", &number, &number, shape, 1, HORA_FLOAT32, HORA_SUM, 1.0, 1.0, HORA_FLOAT32,
-                     &handle) != HORA_OK ||
-      hora_wait(handle) != HORA_OK) {
+  if (hora_submit(&sum, 1, &handle) != HORA_OK || hora_wait(handle) != HORA_OK) {
     fprintf(stderr, "%s\n", hora_last_error());
     return 1;
   }

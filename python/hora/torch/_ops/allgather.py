@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from hora import _job, _operations, ops
+from hora._job import Handle
 from hora._naming import Naming, label
 from hora._submission import Submission, start
 from hora.process_sets import ProcessSet, global_process_set
@@ -19,8 +20,10 @@ from hora.torch._ops.lending import Loan, floating, members, picked, spread, sta
 _Gathered = tuple[torch.Tensor, list[int]]  # the whole, and the rows of each rank
 
 
-def _gathered(tensor: torch.Tensor, named: Naming, suffix: str = "") -> Submission:
-    return _operations.allgather(Loan(tensor, named.full + suffix), named, suffix)
+def _gathered(
+    tensor: torch.Tensor, named: Naming, suffix: str = "", out: torch.Tensor | None = None
+) -> Submission:
+    return _operations.allgather(Loan(tensor, named.full + suffix), named, suffix, out)
 
 
 def _whole(result: _Gathered) -> torch.Tensor:
@@ -28,16 +31,19 @@ def _whole(result: _Gathered) -> torch.Tensor:
 
 
 def allgather_async(
-    tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
-) -> int:
+    tensor: torch.Tensor,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    out: torch.Tensor | None = None,
+) -> Handle:
     """Starts `allgather`, without autograd; the handle is for `poll` and `synchronize`."""
     with Naming("allgather", name, process_set) as named:
-        return start(_gathered(tensor, named).then(_whole))
+        return start(_gathered(tensor, named, out=out).then(_whole))
 
 
 def grouped_allgather_async(
     tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
-) -> int:
+) -> Handle:
     """Starts `grouped_allgather`, without autograd; the handle is for `poll` and `synchronize`, which returns
     a tuple."""
     with Naming("grouped_allgather", name, process_set) as named:
@@ -70,7 +76,10 @@ class _Allgather(torch.autograd.Function):
 
 @documented
 def allgather(
-    tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
+    tensor: torch.Tensor,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """The tensors of all ranks of the set, one after the other along the first dimension, in rank order.
     Differentiable: each rank gets its rows of the average of all ranks' gradients, as in Horovod.
@@ -79,20 +88,23 @@ def allgather(
         tensor: at least 1-dimensional; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32,
             float64 or bool; dense, on the CPU or a GPU. The first dimension may differ from rank to rank (0
             rows, too); the others and the dtype are the same on all.
+        out: where the result goes, in place of a new tensor: contiguous, of the same dtype, on the same
+            device. Then the result is not differentiable.
 
     Returns:
-        A new tensor, equal on all ranks.
+        A new tensor, equal on all ranks, or `out`.
 
     Raises:
         HoraShapeError (a ValueError, a RuntimeError and an IndexError): the tensor is a scalar.
         HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, or this
-            rank is no member of the process set.
-        HoraInternalError (a RuntimeError): the ranks disagree about dtype or the other dimensions.
+            rank is no member of the process set; or `out` cannot take the result as it is.
+        HoraInternalError (a RuntimeError): the ranks disagree about dtype or the other dimensions; or, on
+            this rank alone, all ranks bring another number of rows than `out` has.
     """
-    if tracked(tensor):
+    if out is None and tracked(tensor):
         differentiable: torch.Tensor = _Allgather.apply(tensor, name, process_set)  # type: ignore[no-untyped-call, unused-ignore]
         return differentiable
-    result: torch.Tensor = _job.run(allgather_async, tensor, name, process_set)
+    result: torch.Tensor = _job.run(allgather_async, tensor, name, process_set, out)
     return result
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from hora import _job, _native, _operations, ops
+from hora._job import Handle
 from hora._naming import Naming, label
 from hora._submission import Submission, start, submission
 from hora.compression import Compression, Compressor, in_transfer
@@ -52,7 +53,7 @@ def _in_place(tensor: torch.Tensor, named: Naming, how: Reduction, suffix: str =
     )
 
 
-def _start(tensor: torch.Tensor, name: str | None, how: Reduction) -> int:
+def _start(tensor: torch.Tensor, name: str | None, how: Reduction) -> Handle:
     with Naming("allreduce", name, how.process_set) as named:
         if sparse.is_sparse(tensor):
             return sparse.start_allreduce(tensor, named, how)
@@ -65,7 +66,7 @@ def _start(tensor: torch.Tensor, name: str | None, how: Reduction) -> int:
         return start(_into_new(tensor, named, how))
 
 
-def _start_in_place(tensor: torch.Tensor, name: str | None, how: Reduction) -> int:
+def _start_in_place(tensor: torch.Tensor, name: str | None, how: Reduction) -> Handle:
     with Naming("allreduce", name, how.process_set) as named:
         if in_transfer(how.compression):
             started = start_at_once(_native.Operation.allreduce, named, tensor, tensor, *how.natively())
@@ -76,12 +77,12 @@ def _start_in_place(tensor: torch.Tensor, name: str | None, how: Reduction) -> i
         return start(_in_place(tensor, named, how))
 
 
-def _start_group(tensors: Sequence[torch.Tensor], name: str | None, how: Reduction) -> int:
+def _start_group(tensors: Sequence[torch.Tensor], name: str | None, how: Reduction) -> Handle:
     with Naming("grouped_allreduce", name, how.process_set) as named:
         return start_members(tensors, named, lambda tensor, suffix: _into_new(tensor, named, how, suffix))
 
 
-def _start_group_in_place(tensors: Sequence[torch.Tensor], name: str | None, how: Reduction) -> int:
+def _start_group_in_place(tensors: Sequence[torch.Tensor], name: str | None, how: Reduction) -> Handle:
     with Naming("grouped_allreduce", name, how.process_set) as named:
         return start_members(tensors, named, lambda tensor, suffix: _in_place(tensor, named, how, suffix))
 
@@ -95,7 +96,7 @@ def allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
     compression: type[Compressor] = Compression.none,
-) -> int:
+) -> Handle:
     """Starts `allreduce`, without autograd; the handle is for `poll` and `synchronize`, which returns the new
     tensor."""
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
@@ -111,7 +112,7 @@ def allreduce_async_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
     compression: type[Compressor] = Compression.none,
-) -> int:
+) -> Handle:
     """Starts `allreduce` in place, without autograd; the handle is for `poll` and `synchronize`, which
     returns the tensor. A tensor whose elements do not lie side by side has its new values once `synchronize`
     has returned."""
@@ -235,7 +236,7 @@ def grouped_allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
     compression: type[Compressor] = Compression.none,
-) -> int:
+) -> Handle:
     """Starts `grouped_allreduce`, without autograd; the handle is for `poll` and `synchronize`, which returns
     a tuple of new tensors."""
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
@@ -251,7 +252,7 @@ def grouped_allreduce_async_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
     compression: type[Compressor] = Compression.none,
-) -> int:
+) -> Handle:
     """Starts `grouped_allreduce` in place, without autograd; the handle is for `poll` and `synchronize`,
     which returns the tuple of the tensors."""
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)

@@ -10,6 +10,7 @@ import torch
 
 from hora import _job, _operations
 from hora._errors import HoraArgumentError
+from hora._job import Handle
 from hora._naming import Naming
 from hora._rows import checked_splits
 from hora._submission import start
@@ -39,7 +40,8 @@ def alltoall_async(
     splits: Splits = None,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
-) -> int:
+    out: torch.Tensor | None = None,
+) -> Handle:
     """Starts `alltoall`, without autograd; the handle is for `poll` and `synchronize`, which returns (output,
     received splits), also without `splits`."""
     device = splits.device if isinstance(splits, torch.Tensor) else torch.device("cpu")
@@ -48,7 +50,7 @@ def alltoall_async(
         return result[0], torch.tensor(result[1], dtype=torch.int32, device=device)
 
     with Naming("alltoall", name, process_set) as named:
-        submitted = _operations.alltoall(Loan(tensor, named.full), named, splits, split_counts)
+        submitted = _operations.alltoall(Loan(tensor, named.full), named, splits, split_counts, out)
         return start(submitted.then(with_counts))
 
 
@@ -79,6 +81,7 @@ def alltoall(
     splits: None = None,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
+    out: torch.Tensor | None = None,
 ) -> torch.Tensor: ...
 
 
@@ -88,6 +91,7 @@ def alltoall(
     splits: Sequence[int] | torch.Tensor,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
+    out: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]: ...
 
 
@@ -97,6 +101,7 @@ def alltoall(
     splits: Splits = None,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
+    out: torch.Tensor | None = None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Sends rows to each rank of the set, and receives rows from each: in rank order, both. Differentiable:
     gradients travel back to where the rows came from; rows that were not sent get zeros.
@@ -107,22 +112,25 @@ def alltoall(
             others and the dtype are the same.
         splits: how many rows go to each rank of the set: a sequence of numbers, or a 1-dimensional int32
             tensor on any device. Equal parts without it. Rows beyond their sum are not sent.
+        out: where the received rows go, in place of a new tensor: contiguous, of the same dtype, on the same
+            device. Then the result is not differentiable.
 
     Returns:
-        Without `splits` the received rows, a new tensor. With `splits` a pair: that tensor, and how many rows
-        came from each rank of the set, an int32 tensor on the device of `splits` if that is a tensor.
+        Without `splits` the received rows, a new tensor or `out`. With `splits` a pair: that tensor, and how
+        many rows came from each rank of the set, an int32 tensor on the device of `splits` if that is a
+        tensor.
 
     Raises:
         HoraShapeError (a ValueError and a RuntimeError): the tensor is a scalar.
         HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, this rank
             is no member of the process set; `splits` has another length, dtype or number of dimensions, is
             negative somewhere or more than there are rows; or there is none and the rows cannot be divided
-            evenly.
+            evenly; or `out` cannot take the result as it is.
         HoraInternalError (a RuntimeError): the ranks disagree about dtype or the other dimensions, or one has
-            joined.
+            joined; or, on this rank alone, the others send another number of rows than `out` has.
     """
-    if tracked(tensor):
+    if out is None and tracked(tensor):
         output, counts = _Alltoall.apply(tensor, splits, name, process_set)  # type: ignore[no-untyped-call, unused-ignore]
     else:
-        output, counts = _job.run(alltoall_async, tensor, splits, name, process_set)
+        output, counts = _job.run(alltoall_async, tensor, splits, name, process_set, out)
     return output if splits is None else (output, counts)

@@ -11,6 +11,7 @@ import torch
 
 from hora import _job, _native, _operations, ops
 from hora._arguments import checked_root
+from hora._job import Handle
 from hora._naming import Naming
 from hora._submission import Submission, start, start_group, submission
 from hora.process_sets import ProcessSet, global_process_set
@@ -24,7 +25,7 @@ def broadcast_async(
     root_rank: int,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
-) -> int:
+) -> Handle:
     """Starts `broadcast`, without autograd; the handle is for `poll` and `synchronize`, which returns the new
     tensor."""
     with Naming("broadcast", name, process_set) as named:
@@ -48,7 +49,7 @@ def broadcast_async_(
     root_rank: int,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
-) -> int:
+) -> Handle:
     """Starts `broadcast_`; the handle is for `poll` and `synchronize`, which returns the tensor. A tensor
     whose elements do not lie side by side has its new values once `synchronize` has returned."""
     with Naming("broadcast", name, process_set) as named:

@@ -156,7 +156,7 @@ def await_sound(tensors: Iterable[torch.Tensor]) -> None:
         _job.check_goes_on()
 
 
-def under_way(handle: _native.Handle, place: Place, *lent: torch.Tensor) -> _job.Handle:
+def under_way(handle: _native.Handle, place: Place, *lent: torch.Tensor) -> _job.UnderWay:
     """The handle of an operation on elements there, which belong to these tensors."""
     return handle.keep(lent) if place.gpu is None else _OnGpu(handle, place.gpu, place.stream, *lent)
 

@@ -11,7 +11,9 @@ import torch
 
 from hora import _job, _native
 from hora._errors import HoraArgumentError, HoraShapeError
+from hora._job import Handle
 from hora._naming import Naming
+from hora._rows import check_output, refuse_output
 from hora._submission import Submission, start_group
 from hora.torch._ops import devices
 
@@ -84,6 +86,21 @@ class Loan:
         """Where its elements are."""
         return output.data_ptr()
 
+    def checked_output(self, out: torch.Tensor, rows: int | None, name: str) -> torch.Tensor:
+        """Memory of the caller's for a result of so many rows, or of any number. Raises
+        HoraArgumentError."""
+        check_tensor(out, name)
+        if tracked(out):
+            refuse_output(name, "is to have a gradient; the result has none: use torch.no_grad()")
+        if out.device != self.memory.device:
+            refuse_output(name, f"is on {out.device}, and the tensor on {self.memory.device}")
+        if out.layout != torch.strided:
+            refuse_output(name, "is sparse")
+        check_output(out.shape, out.dtype, rows, self.shape[1:], self.memory.dtype, name)
+        if not out.is_contiguous() or out.is_neg():
+            refuse_output(name, "has elements that do not lie side by side")
+        return out.detach()
+
     def first(self, rows: int) -> Loan:
         """The first rows."""
         return Loan(self.memory[:rows], "rows")
@@ -93,7 +110,7 @@ class Loan:
         dtype = self.memory.dtype
         return lambda outcome: received(outcome, dtype)
 
-    def under_way(self, handle: _native.Handle, output: torch.Tensor | None) -> _job.Handle:
+    def under_way(self, handle: _native.Handle, output: torch.Tensor | None) -> _job.UnderWay:
         """The operation to wait for."""
         lent = (self.memory,) if output is None or output is self.memory else (self.memory, output)
         return devices.under_way(handle, self.place, *lent)
@@ -161,7 +178,7 @@ def start_at_once(
     postscale: float = 1.0,
     wire: _native.DType = _native.DType.float32,
     root: int = 0,
-) -> int | None:
+) -> Handle | None:
     """Submits an operation on a tensor that the runtime takes where it is, without a look at it in Python;
     the handle gives `output`, which may be the tensor itself. None: it is for a `Loan` to look closer."""
     if (
@@ -191,7 +208,7 @@ def members(tensors: Any, name: str) -> list[torch.Tensor]:
     return listed
 
 
-def start_members(tensors: Any, named: Naming, part: Callable[[torch.Tensor, str], Submission]) -> int:
+def start_members(tensors: Any, named: Naming, part: Callable[[torch.Tensor, str], Submission]) -> Handle:
     """Submits an operation on each tensor of a group, all or none; the handle gives the tuple of the results.
     `part` makes a tensor's part, of the tensor and the end of its name."""
     listed = members(tensors, named.full)

@@ -7,6 +7,7 @@ import torch
 
 from hora import _job, _native
 from hora._errors import HoraArgumentError
+from hora._job import Handle
 from hora._messages import (
     ANY_SOURCE,
     ANY_TAG,
@@ -28,7 +29,9 @@ def _on_host(loan: Loan) -> Loan:
     return loan if loan.place.gpu is None else Loan(loan.memory.cpu(), "message")
 
 
-def isend(tensor: torch.Tensor, dest: int, tag: int = 0, process_set: ProcessSet = global_process_set) -> int:
+def isend(
+    tensor: torch.Tensor, dest: int, tag: int = 0, process_set: ProcessSet = global_process_set
+) -> Handle:
     """Starts `send`; the handle is for `poll` and `synchronize`, which returns None. Until then the tensor
     must not be changed."""
     address = checked_address(dest, tag, process_set, "send")
@@ -65,7 +68,7 @@ def irecv(
     source: int = ANY_SOURCE,
     tag: int = ANY_TAG,
     process_set: ProcessSet = global_process_set,
-) -> int:
+) -> Handle:
     """Starts `recv`; the handle is for `poll` and `synchronize`, which returns what `recv` does. A tensor to
     receive into has its new values once `synchronize` has returned."""
     choice = checked_choice(source, tag, process_set, "recv")

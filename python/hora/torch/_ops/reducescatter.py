@@ -9,9 +9,11 @@ from typing import Any
 import torch
 
 from hora import _job, _operations, ops
+from hora._errors import HoraArgumentError
+from hora._job import Handle
 from hora._naming import Naming, label
 from hora._submission import Submission, start
-from hora.compression import Compression, Compressor
+from hora.compression import Compression, Compressor, in_transfer
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._ops.allgather import allgather, grouped_allgather
 from hora.torch._ops.arguments import documented
@@ -28,18 +30,26 @@ from hora.torch._ops.lending import (
 from hora.torch._ops.reduction import Reduction
 
 
-def _scattered(tensor: torch.Tensor, named: Naming, how: Reduction, suffix: str = "") -> Submission:
+def _scattered(
+    tensor: torch.Tensor, named: Naming, how: Reduction, suffix: str = "", out: torch.Tensor | None = None
+) -> Submission:
     check_tensor(tensor, named.full + suffix)
     sent, decompressed = how.compressed(tensor.detach())
-    return _operations.reducescatter(Loan(sent, named.full + suffix), named, how, suffix).then(decompressed)
+    loan = Loan(sent, named.full + suffix)
+    return _operations.reducescatter(loan, named, how, suffix, out).then(decompressed)
 
 
-def _start(tensor: torch.Tensor, name: str | None, how: Reduction) -> int:
+def _start(tensor: torch.Tensor, name: str | None, how: Reduction, out: torch.Tensor | None = None) -> Handle:
     with Naming("reducescatter", name, how.process_set) as named:
-        return start(_scattered(tensor, named, how))
+        if out is not None and not in_transfer(how.compression):
+            raise HoraArgumentError(
+                f"'{named.full}': out= takes no compression with functions of its own, such as "
+                f"{how.compression.__name__}; leave one of both out"
+            )
+        return start(_scattered(tensor, named, how, out=out))
 
 
-def _start_group(tensors: Sequence[torch.Tensor], name: str | None, how: Reduction) -> int:
+def _start_group(tensors: Sequence[torch.Tensor], name: str | None, how: Reduction) -> Handle:
     with Naming("grouped_reducescatter", name, how.process_set) as named:
         return start_members(tensors, named, lambda tensor, suffix: _scattered(tensor, named, how, suffix))
 
@@ -52,9 +62,11 @@ def reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     compression: type[Compressor] = Compression.none,
-) -> int:
+    out: torch.Tensor | None = None,
+) -> Handle:
     """Starts `reducescatter`, without autograd; the handle is for `poll` and `synchronize`."""
-    return _start(tensor, name, Reduction(op, prescale_factor, postscale_factor, process_set, compression))
+    how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
+    return _start(tensor, name, how, out)
 
 
 def grouped_reducescatter_async(
@@ -65,7 +77,7 @@ def grouped_reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     compression: type[Compressor] = Compression.none,
-) -> int:
+) -> Handle:
     """Starts `grouped_reducescatter`, without autograd; the handle is for `poll` and `synchronize`, which
     returns a tuple."""
     how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
@@ -105,6 +117,7 @@ def reducescatter(
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
+    out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """This rank's rows of the tensor reduced over all ranks. Of r rows each of the n ranks of the set gets r
     // n, the first r % n ranks one more; so the last ranks get none if there are few.
@@ -116,21 +129,23 @@ def reducescatter(
         tensor: at least 1-dimensional, the same shape on all ranks; dtypes as for `allreduce`; dense, on the
             CPU or a GPU.
         op: Average (default), or any but Adasum, as for `allreduce`.
+        out: where the result goes, in place of a new tensor: contiguous, of its dtype and shape, on the same
+            device. Then the result is not differentiable.
 
     Returns:
-        A new tensor.
+        A new tensor, or `out`.
 
     Raises:
         HoraShapeError (a ValueError): the tensor is a scalar.
         HoraUnsupportedError (a RuntimeError and a ValueError): op is Adasum.
         HoraArgumentError (a ValueError): the tensor cannot be sent, its name is under way already, or this
-            rank is no member of the process set.
+            rank is no member of the process set; or `out` cannot take the result as it is.
         HoraInternalError (a RuntimeError): the ranks disagree about shape, dtype, op or factors, or one has
             joined.
     """
     how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
-    if op not in _WITH_GRADIENT or not tracked(tensor):
-        plain: torch.Tensor = _job.run(_start, tensor, name, how)
+    if out is not None or op not in _WITH_GRADIENT or not tracked(tensor):
+        plain: torch.Tensor = _job.run(_start, tensor, name, how, out)
         return plain
     sent, decompressed = how.compressed(tensor)
     result: torch.Tensor = decompressed(_Reducescatter.apply(sent, name, how.without_calls()))  # type: ignore[no-untyped-call, unused-ignore]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import torch
 
 from hora import _job, _operations, ops
+from hora._job import Handle
 from hora._naming import Naming
 from hora._rows import check_given
 from hora._submission import start
@@ -22,7 +23,7 @@ def gather_async(
     root_rank: int,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
-) -> int:
+) -> Handle:
     """Starts `gather`; the handle is for `poll` and `synchronize`."""
     with Naming("gather", name, process_set) as named:
         return start(_operations.gather(Loan(tensor, named.full), named, root_rank))
@@ -59,7 +60,7 @@ def scatter_async(
     splits: Splits = None,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
-) -> int:
+) -> Handle:
     """Starts `scatter`; the handle is for `poll` and `synchronize`."""
     with Naming("scatter", name, process_set) as named:
         check_given(tensor, named.full, "torch.empty(0, 5)")
@@ -103,7 +104,7 @@ def reduce_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     compression: type[Compressor] = Compression.none,
-) -> int:
+) -> Handle:
     """Starts `reduce`; the handle is for `poll` and `synchronize`."""
     how = Reduction(op, prescale_factor, postscale_factor, process_set, compression)
     with Naming("reduce", name, process_set) as named:
@@ -147,7 +148,7 @@ def scan_async(
     op: int = ops.Sum,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
-) -> int:
+) -> Handle:
     """Starts `scan`; the handle is for `poll` and `synchronize`."""
     with Naming("scan", name, process_set) as named:
         return start(_operations.scan(Loan(tensor, named.full), named, op))

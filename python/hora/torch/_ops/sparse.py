@@ -10,6 +10,7 @@ import torch
 
 from hora import _job, _native, _operations, ops
 from hora._errors import HoraArgumentError, HoraUnsupportedError
+from hora._job import Handle
 from hora._naming import Naming
 from hora._submission import Submission, start_group, submission
 from hora.process_sets import ProcessSet, global_process_set
@@ -55,7 +56,9 @@ def _scaled(whole: torch.Tensor, factor: float, divisor: int) -> torch.Tensor:
     return (whole.to(torch.float64) * (factor / divisor)).to(whole.dtype)
 
 
-def _start(tensor: torch.Tensor, named: Naming, how: Reduction, make: Callable[[torch.Tensor], Any]) -> int:
+def _start(
+    tensor: torch.Tensor, named: Naming, how: Reduction, make: Callable[[torch.Tensor], Any]
+) -> Handle:
     """`make` gets the reduced tensor: all ranks' elements, several with the same indices if it is so."""
     check_tensor(tensor, named.full)
     if tensor.layout != torch.sparse_coo:
@@ -84,12 +87,12 @@ def _start(tensor: torch.Tensor, named: Naming, how: Reduction, make: Callable[[
     return start_group([_shape_compared(tensor, named), *gathered], finish)
 
 
-def start_allreduce(tensor: torch.Tensor, named: Naming, how: Reduction) -> int:
+def start_allreduce(tensor: torch.Tensor, named: Naming, how: Reduction) -> Handle:
     """Starts an allreduce; its result is a new coalesced tensor."""
     return _start(tensor, named, how, lambda whole: whole.coalesce())
 
 
-def start_allreduce_in_place(tensor: torch.Tensor, named: Naming, how: Reduction) -> int:
+def start_allreduce_in_place(tensor: torch.Tensor, named: Naming, how: Reduction) -> Handle:
     """Starts an allreduce; its result is the tensor itself."""
     return _start(tensor, named, how, lambda whole: written(tensor, whole.coalesce()))
 

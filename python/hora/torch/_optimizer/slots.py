@@ -47,7 +47,7 @@ class Slot:
     base: torch.Tensor | None = None  # what was reduced before and is to be added to
     version: int = 0  # of the gradient, when the last step ended
     accumulate: Any = None  # autograd's node that adds to the gradient; alive, so that its hook is
-    looked_at: list[_job.Handle] = dataclasses.field(
+    looked_at: list[_job.UnderWay] = dataclasses.field(
         default_factory=list
     )  # what has made the gradient, and tells whether it is finite
     unseen: torch.Tensor | None = None  # the gradient, if more has been done to it after that
@@ -115,7 +115,7 @@ class Slot:
         if is_dense:
             self.parameter.grad = place
 
-    def look_at(self, handles: list[_job.Handle]) -> None:
+    def look_at(self, handles: list[_job.UnderWay]) -> None:
         """Notes who will know whether the gradient is finite: what is added to one that was reduced before
         counts with it."""
         if self.base is None:

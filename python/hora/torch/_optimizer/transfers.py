@@ -47,7 +47,7 @@ def start_on_host(
     return _job.runtime().submit(entry).keep(tensor)
 
 
-def _wait(handles: list[_job.Handle]) -> list[_native.Outcome]:
+def _wait(handles: list[_job.UnderWay]) -> list[_native.Outcome]:
     """How all have ended. Raises what the first failed with, once all have ended: until then, memory is
     lent."""
     outcomes = []
@@ -83,7 +83,7 @@ class DenseTransfer:
             sent, self._decompressed = reduction.compressed(torch.zeros_like(place) if absent else place)
             self._sent = sent.contiguous()
         self._where = devices.place_of(self._sent)
-        self.handles: list[_job.Handle] = []
+        self.handles: list[_job.UnderWay] = []
         self.entries = [
             _native.Entry(
                 _native.Operation.allreduce,
@@ -158,7 +158,7 @@ class SparseTransfer:
         self._process_set = number_of(reduction.process_set, name)
         self._places: list[devices.Place] = []
         self._failed_with = failed_with
-        self.handles: list[_job.Handle] = []
+        self.handles: list[_job.UnderWay] = []
         self.entries = [
             self._entry(_native.Operation.allgather, self._indices, f"{name}.indices"),
             self._entry(_native.Operation.allgather, self._values, f"{name}.values"),
