@@ -13,6 +13,7 @@ def test_a_process_that_joins_and_leaves_again_and_again_leaves_nothing_behind()
         from hora import _job
         torch.set_num_threads(1)
         before = None
+        last = 0
         first = hvd.ProcessSet([0])
         with pytest.raises(ValueError, match="process_sets"):
             hvd.init(comm=[0])
@@ -24,7 +25,8 @@ def test_a_process_that_joins_and_leaves_again_and_again_leaves_nothing_behind()
             other = hvd.add_process_set([1])
             assert other.process_set_id == (2 if round % 2 else 1)
             handle = hvd.allreduce_async(torch.ones(1000), op=hvd.Sum)
-            assert handle == 1
+            assert handle > last  # no number is used twice
+            last = handle
             assert hvd.synchronize(handle)[999] == 2
             assert hvd.grouped_allgather([torch.ones(rank, 2), torch.zeros(2)])[0].shape == (1, 2)
             if other.included():
