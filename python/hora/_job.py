@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, ParamSpec, Protocol
@@ -29,6 +30,9 @@ class UnderWay(Protocol):
 
     def wait_for_end(self) -> _native.Outcome:
         """Returns when it has ended, on a GPU, too. Raises HoraError."""
+
+    def wait_for(self, seconds: float) -> bool:
+        """Whether it has ended, on a GPU, too, within so many seconds."""
 
     def watch(self, queue: _native.CompletionQueue, token: int) -> None:
         """Puts the token into the queue when it has ended, on a GPU, too."""
@@ -67,6 +71,10 @@ class OnGpu:
     def wait_for_end(self) -> _native.Outcome:
         """Returns when it has ended, on the GPU, too. Raises HoraError."""
         return self._given_back_by(self._handle.wait)
+
+    def wait_for(self, seconds: float) -> bool:
+        """Whether it has ended, on the GPU, too, within so many seconds."""
+        return self._handle.wait_for(seconds)
 
     def watch(self, queue: _native.CompletionQueue, token: int) -> None:
         """Puts the token into the queue when it has ended, on the GPU, too."""
@@ -517,6 +525,12 @@ def poll(handle: int) -> bool:
         HoraArgumentError: the handle was synchronised before, or is none of this job's.
     """
     return all(each.poll() for each in _pending_of(handle).handles)
+
+
+def wait_for(handle: int, seconds: float) -> bool:
+    """Whether an operation has ended within so many seconds. It stays to be synchronised."""
+    end = time.monotonic() + seconds
+    return all(each.wait_for(end - time.monotonic()) for each in _pending_of(handle).handles)
 
 
 def run(start: Callable[Arguments, int], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Any:

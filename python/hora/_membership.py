@@ -193,10 +193,10 @@ def shutdown() -> None:
     whom. Operations that are still under way end with HoraInternalError; others that wait for a message of
     this rank hear at once that it has left. Handles and process sets are forgotten. Does nothing if this
     process is in no job."""
-    _leave("")
+    leave("")
 
 
-def _leave(failure: str) -> None:
+def leave(failure: str) -> None:
     if _job.leave(failure):
         sets.end()
     _ending.forget()
@@ -271,12 +271,12 @@ def _when_the_main_thread_ends() -> None:
     if not failure and waits:
         failure = _ending.likely_exit()
     if failure:
-        _leave(failure)
+        leave(failure)
 
 
 def _leave_at_exit() -> None:
     if _ending.ended_in_order():
-        _leave("")
+        leave("")
     else:
         _job.leave_at_exit(_ending.reasons(), _ending.uncaught() or _ending.likely_exit())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from hora import _job, _native
 from hora._arguments import documented
+from hora._job import Handle
 from hora._naming import Naming
 from hora.process_sets import ProcessSet, global_process_set
 
@@ -18,18 +19,16 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
             registered.
         HoraInternalError (a RuntimeError): a rank has joined, or the job has failed.
     """
-    with _native.BlockingScope():
-        with Naming("barrier", None, process_set) as named:
-            handle = _job.runtime().submit(
-                _native.Entry(
-                    _native.Operation.barrier,
-                    named.full,
-                    _native.DType.uint8,
-                    [],
-                    process_set=named.process_set,
-                )
-            )
-        handle.wait()
+    _job.run(start_barrier, process_set)
+
+
+def start_barrier(process_set: ProcessSet) -> Handle:
+    """Starts `barrier`."""
+    with Naming("barrier", None, process_set) as named:
+        entry = _native.Entry(
+            _native.Operation.barrier, named.full, _native.DType.uint8, [], process_set=named.process_set
+        )
+        return _job.start(entry, lambda outcome: None)
 
 
 def join(device: int = -1, *, divide_by_initial_world_size: bool = True) -> int:

@@ -374,6 +374,7 @@ void bind_hora(py::module_& module) {
       .def("wait", &Operating::wait)
       .def("wait_for_end", &Operating::wait)
       .def("wait_on", &Operating::wait_on, py::arg("stream"))
+      .def("wait_for", &Operating::wait_for, py::arg("seconds"))
       .def("watch", &Operating::watch, py::arg("queue"), py::arg("token"))
       .def(
           "keep",

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -51,6 +52,19 @@ Operating::~Operating() {
   auto& all = abandoned();
   all.operations.push_back({std::move(handle_), std::move(lent_)});
   if (all.operations.size() > all.most) let_go_of_ended();
+}
+
+bool Operating::wait_for(double seconds) const {
+  constexpr double kMost = 1e9;
+  const auto end = std::chrono::steady_clock::now() +
+                   std::chrono::milliseconds(std::llround(1000 * std::clamp(seconds, 0.0, kMost)));
+  if (!handle_.has_ended()) {
+    wait_in_slices([&](auto slice) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+      return handle_.wait_for(std::min(slice, left)) || std::chrono::steady_clock::now() >= end;
+    });
+  }
+  return handle_.has_ended();
 }
 
 bool Operating::let_go_if_ended() {

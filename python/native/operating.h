@@ -60,6 +60,9 @@ class Operating {
   /// Puts the token into the queue when it has ended.
   void watch(CompletionQueue& queue, std::uint64_t token) const { queue.watch(handle_, token); }
 
+  /// Until it has ended, or so many seconds are over; whether it has ended.
+  [[nodiscard]] bool wait_for(double seconds) const;
+
   /// Whether it has ended; lets go of what is lent then.
   bool let_go_if_ended();
   /// Until it has ended; lets go of what is lent.

@@ -47,6 +47,11 @@ def native_dtype(tensor: torch.Tensor, name: str) -> _native.DType:
     return dtype
 
 
+def known_dtype(tensor: torch.Tensor) -> bool:
+    """Whether elements of its dtype can be sent."""
+    return tensor.dtype in _DTYPES
+
+
 def torch_dtype(native: _native.DType) -> torch.dtype:
     """The dtype as PyTorch names it."""
     return _OF_NATIVE[native]

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's classes for backends. Its type stubs lack some of their members, others in each version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.distributed as dist
+
+PyTorchGroup: Any = dist.ProcessGroup
+ReduceOp: Any = dist.ReduceOp
+Store = Any

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operations of a group that reduce tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+import hora.torch as hvd
+from hora.torch.distributed import tensors
+from hora.torch.distributed.pytorch import ReduceOp
+from hora.torch.distributed.reductions import reduction
+from hora.torch.distributed.starting import Group, Started, Tensors, together
+from hora.torch.distributed.work import Work
+
+
+class Reducing(Group):
+    """A group that reduces tensors."""
+
+    def allreduce(self, given: Tensors | torch.Tensor, opts: Any = None, timeout: Any = None) -> Work:
+        """Each tensor is reduced over the ranks, in place."""
+        return self.allreduce_coalesced([given] if isinstance(given, torch.Tensor) else given, opts)
+
+    def allreduce_coalesced(self, given: Tensors, opts: Any = None) -> Work:
+        """The same, of several tensors that belong together."""
+        op, factor = _reduction_of(opts)
+
+        def start() -> Started:
+            how: dict[str, Any] = {"op": op, "prescale_factor": factor, "process_set": self.members}
+            if len(given) == 1:
+                return Started([hvd.allreduce_async_(given[0].detach(), **how)], list(given))
+            return Started(
+                [hvd.grouped_allreduce_async_([each.detach() for each in given], **how)], list(given)
+            )
+
+        return self.run("all_reduce", opts, start)
+
+    def reduce(self, given: Tensors, opts: Any) -> Work:
+        """The tensor of the root becomes the reduced one."""
+        op, factor = _reduction_of(opts)
+
+        def start() -> Started:
+            handle = hvd.reduce_async(
+                given[0].detach(),
+                root_rank=self.ranks[opts.rootRank],
+                op=op,
+                prescale_factor=factor,
+                process_set=self.members,
+            )
+
+            def finish(results: list[Any]) -> None:
+                if results[0] is not None:
+                    with torch.no_grad():
+                        given[0].copy_(results[0])
+
+            return Started([handle], list(given), finish)
+
+        return self.run("reduce", opts, start)
+
+    def reduce_scatter_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> Work:
+        """Each rank gets an equal part of the reduced tensor."""
+        return self.reduce_scatter_single_coalesced([output], [given], opts)
+
+    def reduce_scatter_single_coalesced(self, outputs: Tensors, given: Tensors, opts: Any = None) -> Work:
+        """The same, of several tensors."""
+        return self.run(
+            "reduce_scatter",
+            opts,
+            lambda: together(
+                [
+                    self._reduce_scatter(output, tensors.flat(each), opts)
+                    for output, each in zip(outputs, given, strict=True)
+                ]
+            ),
+        )
+
+    def reduce_scatter(self, outputs: Tensors, given: Sequence[Tensors], opts: Any = None) -> Work:
+        """Each rank gets the reduced tensor of its place in the list."""
+
+        def start() -> Started:
+            parts = given[0]
+            if len({part.numel() for part in parts}) == 1:
+                return self._reduce_scatter(outputs[0], tensors.joined(parts), opts)
+            op, factor = _reduction_of(opts)
+            handles = [
+                hvd.reduce_async(
+                    tensors.flat(part),
+                    root_rank=root,
+                    op=op,
+                    prescale_factor=factor,
+                    process_set=self.members,
+                )
+                for root, part in zip(self.ranks, parts, strict=True)
+            ]
+            return Started(
+                handles, [outputs[0]], lambda results: tensors.fill([outputs[0]], results[self.rank()])
+            )
+
+        return self.run("reduce_scatter", opts, start)
+
+    def _reduce_scatter(self, output: torch.Tensor, whole: torch.Tensor, opts: Any) -> Started:
+        op, factor = _reduction_of(opts)
+        out = tensors.target(output, whole)
+        handle = hvd.reducescatter_async(
+            whole, op=op, prescale_factor=factor, process_set=self.members, out=out
+        )
+        return Started([handle], [output], tensors.filling([output], out))
+
+    # The names of PyTorch up to 2.14.
+    _reduce_scatter_base = reduce_scatter_single
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+
+def _reduction_of(opts: Any) -> tuple[int, float]:
+    if opts is None:
+        return hvd.Sum, 1.0
+    return reduction(opts if isinstance(opts, ReduceOp) else opts.reduceOp)

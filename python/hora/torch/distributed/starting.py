@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The start of operations in a group of torch.distributed."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+import hora.torch as hvd
+from hora import _native
+from hora._errors import HoraNotInitializedError
+from hora._job import Handle
+from hora.torch.distributed.pytorch import PyTorchGroup
+from hora.torch.distributed.work import Work
+
+Tensors = Sequence[torch.Tensor]
+
+
+class Started(NamedTuple):
+    """Operations that have been submitted, and what makes the outputs of their results."""
+
+    handles: list[Handle]
+    outputs: list[torch.Tensor]
+    finish: Callable[[list[Any]], None] = lambda results: None
+
+
+class Group(PyTorchGroup):  # type: ignore[misc]
+    """A group in which operations can be started. Ranks are those in the group, as torch.distributed gives
+    them."""
+
+    supports_coalescing = False
+    supports_splitting = False
+    supports_time_estimate = False
+    supports_tensor_alloc = False
+
+    def __init__(
+        self,
+        members: hvd.ProcessSet,
+        ranks: list[int],
+        rank: int,
+        timeout: datetime.timedelta,
+        close: Callable[[str], None],
+    ) -> None:
+        super().__init__(rank, len(ranks))
+        self.members = members
+        self.ranks = ranks  # in the job, by rank in the group
+        self._timeout = timeout
+        self._group_name = self._group_description = ""
+        self._close: Callable[[str], None] | None = close
+        self._coalesced: list[tuple[str, Started]] | None = None
+
+    def getBackendName(self) -> str:  # noqa: N802 - PyTorch's name
+        """The name."""
+        return "hora"
+
+    name = getBackendName
+    _get_backend_name = getBackendName
+
+    # PyTorch asks for these by C++, where it calls a method of the same name in Python.
+
+    def getGroupName(self) -> str:  # noqa: N802
+        """The name that PyTorch has given the group."""
+        return self._group_name
+
+    def setGroupName(self, name: str) -> None:  # noqa: N802
+        """PyTorch gives the group a name."""
+        self._group_name = name
+
+    def getGroupDesc(self) -> str:  # noqa: N802
+        """The text with which PyTorch describes the group."""
+        return self._group_description
+
+    def setGroupDesc(self, description: str) -> None:  # noqa: N802
+        """PyTorch describes the group."""
+        self._group_description = description
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        return [torch.device("cpu"), *([torch.device("cuda")] if torch.cuda.is_available() else [])]
+
+    def _get_backend(self, device: torch.device) -> Group:
+        return self
+
+    def set_timeout(self, timeout: datetime.timedelta) -> None:
+        """The time after which `wait` gives up, where a call has none of its own."""
+        self._timeout = timeout
+
+    _set_default_timeout = set_timeout
+
+    def shutdown(self) -> None:
+        """Ends the group. Of all ranks: leaves the job, when all ranks do, if this has joined it."""
+        self._end("")
+
+    def abort(self) -> None:
+        """Fails the job: all ranks hear of it."""
+        self._end("torch.distributed has aborted a process group")
+
+    def _end(self, reason: str) -> None:
+        close, self._close = self._close, None
+        if close is not None:
+            close(reason)
+
+    # --- starting ---
+
+    def run(self, name: str, opts: Any, start: Callable[[], Started]) -> Work:
+        """Starts an operation. If the caller waits at once, this thread carries out what it can."""
+        if self._close is None:
+            raise HoraNotInitializedError(f"'{name}': its process group has been destroyed; make a new one")
+        if self._coalesced is not None:
+            self._coalesced.append((name, start()))
+            return self.work_of(name, Started([], []), opts)
+        if getattr(opts, "asyncOp", True):
+            return self.work_of(name, start(), opts)
+        with _native.BlockingScope():
+            work = self.work_of(name, start(), opts)
+            work.wait()
+        return work
+
+    def work_of(self, name: str, started: Started, opts: Any) -> Work:
+        given = opts if isinstance(opts, datetime.timedelta) else getattr(opts, "timeout", None)
+        timeout = self._timeout if given is None or given <= datetime.timedelta(0) else given
+        return Work(name, *started, timeout)
+
+    def _start_coalescing(self, device: torch.device) -> None:
+        self._coalesced = []
+
+    def _end_coalescing(self, device: torch.device) -> Work:
+        parts, self._coalesced = self._coalesced or [], None
+
+        def finish(results: list[Any]) -> None:
+            begin = 0
+            for _, part in parts:
+                part.finish(results[begin : begin + len(part.handles)])
+                begin += len(part.handles)
+
+        started = Started(
+            [handle for _, part in parts for handle in part.handles],
+            [output for _, part in parts for output in part.outputs],
+            finish,
+        )
+        return self.work_of(", ".join(dict.fromkeys(name for name, _ in parts)), started, None)
+
+
+def together(parts: list[Started]) -> Started:
+    def finish(results: list[Any]) -> None:
+        for part, result in zip(parts, results, strict=True):
+            part.finish([result])
+
+    return Started(
+        [handle for part in parts for handle in part.handles],
+        [output for part in parts for output in part.outputs],
+        finish,
+    )

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors of torch.distributed as Hora's operations take them: rows of one dimension, of a dtype that it
+knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from hora.torch._ops.lending import known_dtype
+
+
+def flat(tensor: torch.Tensor) -> torch.Tensor:
+    """Its elements, side by side: a view if they are, else a copy. Elements of a dtype that Hora does not
+    know (float8, complex64, uint16, ...) become bytes: it moves them, and does not reduce them."""
+    elements = tensor.detach().reshape(-1)
+    return elements if known_dtype(elements) else elements.view(torch.uint8)
+
+
+def target(output: torch.Tensor, given: torch.Tensor | None = None) -> torch.Tensor | None:
+    """The elements of an output, for a result that goes straight there. None if they do not lie side by side,
+    or lie where those of the input do: as FSDP gathers each rank's part in its own place."""
+    if not output.is_contiguous() or (given is not None and _share_memory(output, given)):
+        return None
+    return flat(output)
+
+
+def _share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    ends = [(each.data_ptr(), each.data_ptr() + each.numel() * each.element_size()) for each in (one, other)]
+    return ends[0][0] < ends[1][1] and ends[1][0] < ends[0][1]
+
+
+def filling(outputs: Sequence[torch.Tensor], out: torch.Tensor | None) -> Callable[[list[Any]], None]:
+    """Makes the outputs of the one result of an operation, unless that has gone straight to `out`."""
+
+    def finish(results: list[Any]) -> None:
+        if out is None and results[0] is not None:
+            fill(outputs, results[0])
+
+    return finish
+
+
+def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """All of them, one after the other."""
+    parts = [flat(tensor) for tensor in tensors]
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def fill(outputs: Sequence[torch.Tensor], whole: torch.Tensor) -> None:
+    """Divides `whole` among the outputs."""
+    begin = 0
+    with torch.no_grad():
+        for output in outputs:
+            part = whole[begin : begin + flat_size(output)]
+            begin += len(part)
+            values = part if part.dtype == output.dtype else part.view(output.dtype)
+            output.copy_(values.view(output.shape))
+
+
+def flat_size(tensor: torch.Tensor) -> int:
+    """How many elements `flat` makes of it."""
+    return tensor.numel() if known_dtype(tensor) else tensor.numel() * tensor.element_size()
