@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hora as a backend of torch.distributed: `init_process_group("hora")`. Installed packages need no import for
-that (entry points); elsewhere `import hora.torch.distributed` registers the name."""
+"""Hora as a backend of torch.distributed: `init_process_group("hora")`, once this module is imported."""
 
 from __future__ import annotations
 

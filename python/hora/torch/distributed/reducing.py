@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 import hora.torch as hvd
+from hora._job import Handle
 from hora.torch.distributed import tensors
 from hora.torch.distributed.pytorch import ReduceOp
 from hora.torch.distributed.reductions import reduction
@@ -39,23 +40,10 @@ class Reducing(Group):
 
     def reduce(self, given: Tensors, opts: Any) -> Work:
         """The tensor of the root becomes the reduced one."""
-        op, factor = _reduction_of(opts)
 
         def start() -> Started:
-            handle = hvd.reduce_async(
-                given[0].detach(),
-                root_rank=self.ranks[opts.rootRank],
-                op=op,
-                prescale_factor=factor,
-                process_set=self.members,
-            )
-
-            def finish(results: list[Any]) -> None:
-                if results[0] is not None:
-                    with torch.no_grad():
-                        given[0].copy_(results[0])
-
-            return Started([handle], list(given), finish)
+            handle = self._reduce_to(self.ranks[opts.rootRank], given[0], opts)
+            return Started([handle], list(given), tensors.filling(given, None))
 
         return self.run("reduce", opts, start)
 
@@ -83,22 +71,20 @@ class Reducing(Group):
             parts = given[0]
             if len({part.numel() for part in parts}) == 1:
                 return self._reduce_scatter(outputs[0], tensors.joined(parts), opts)
-            op, factor = _reduction_of(opts)
             handles = [
-                hvd.reduce_async(
-                    tensors.flat(part),
-                    root_rank=root,
-                    op=op,
-                    prescale_factor=factor,
-                    process_set=self.members,
-                )
-                for root, part in zip(self.ranks, parts, strict=True)
+                self._reduce_to(root, part, opts) for root, part in zip(self.ranks, parts, strict=True)
             ]
             return Started(
                 handles, [outputs[0]], lambda results: tensors.fill([outputs[0]], results[self.rank()])
             )
 
         return self.run("reduce_scatter", opts, start)
+
+    def _reduce_to(self, root: int, given: torch.Tensor, opts: Any) -> Handle:
+        op, factor = _reduction_of(opts)
+        return hvd.reduce_async(
+            tensors.flat(given), root_rank=root, op=op, prescale_factor=factor, process_set=self.members
+        )
 
     def _reduce_scatter(self, output: torch.Tensor, whole: torch.Tensor, opts: Any) -> Started:
         op, factor = _reduction_of(opts)

@@ -129,25 +129,18 @@ class Group(PyTorchGroup):  # type: ignore[misc]
 
     def _end_coalescing(self, device: torch.device) -> Work:
         parts, self._coalesced = self._coalesced or [], None
-
-        def finish(results: list[Any]) -> None:
-            begin = 0
-            for _, part in parts:
-                part.finish(results[begin : begin + len(part.handles)])
-                begin += len(part.handles)
-
-        started = Started(
-            [handle for _, part in parts for handle in part.handles],
-            [output for _, part in parts for output in part.outputs],
-            finish,
-        )
-        return self.work_of(", ".join(dict.fromkeys(name for name, _ in parts)), started, None)
+        names = ", ".join(dict.fromkeys(name for name, _ in parts))
+        return self.work_of(names, together([part for _, part in parts]), None)
 
 
 def together(parts: list[Started]) -> Started:
+    """All of them as one."""
+
     def finish(results: list[Any]) -> None:
-        for part, result in zip(parts, results, strict=True):
-            part.finish([result])
+        begin = 0
+        for part in parts:
+            part.finish(results[begin : begin + len(part.handles)])
+            begin += len(part.handles)
 
     return Started(
         [handle for part in parts for handle in part.handles],

@@ -49,10 +49,7 @@ class Work(dist.Work):
     def wait(self, timeout: datetime.timedelta = _NO_TIME) -> bool:
         """Returns True when the outputs may be used. Raises RuntimeError."""
         self._await(timeout if timeout > _NO_TIME else self._timeout)
-        with self._lock:
-            self._take()
-        if self._error is not None:
-            raise self._error
+        self._taken()
         return True
 
     def synchronize(self) -> None:
@@ -96,11 +93,7 @@ class Work(dist.Work):
         trigger: torch.futures.Future[Any] = torch.futures.Future()
 
         def outputs(_: Any) -> list[torch.Tensor]:
-            with self._lock:
-                self._take()
-            if self._error is not None:
-                raise self._error
-            return self._outputs
+            return self._taken()
 
         made = trigger.then(outputs)
         left = [len(self._handles)]
@@ -128,6 +121,14 @@ class Work(dist.Work):
                     f"'{self._name}' has not ended within {timeout.total_seconds():g} s, the timeout of its "
                     "group or of this call"
                 )
+
+    def _taken(self) -> list[torch.Tensor]:
+        """The outputs, when all have ended. Raises RuntimeError."""
+        with self._lock:
+            self._take()
+        if self._error is not None:
+            raise self._error
+        return self._outputs
 
     def _take(self) -> None:
         """Takes the results. Under the lock, when all have ended."""
