@@ -71,7 +71,7 @@ class Control {
   virtual std::optional<ControlEvent> receive(TimePoint deadline) = 0;
 
   /// `notice` runs when an event has come, on any thread; it must not block. Pass {} to clear it, which waits
-  /// for a running one.
+  /// for a running one. Messages through shared memory ring the wake-up of the vote instead.
   virtual void on_event(std::function<void()> notice) = 0;
 
   /// Tells every rank that this one fails, and why: they get a PeerLost with this status.

@@ -4,6 +4,7 @@
 #include "core/backend/local/local_group.h"
 #include "core/backend/mpi_module.h"
 #include "core/backend/shm/connect_shm.h"
+#include "core/backend/shm/shared_control.h"
 #include "core/backend/shm/shm_collective.h"
 #include "core/backend/tcp/data/tcp_collective.h"
 #include "core/base/descriptor.h"
@@ -25,13 +26,14 @@ std::unique_ptr<Collective> within_host(const shm::SharedHosts& hosts, const Con
   return shm::make_shm_collective(hosts.own->communicator, hosts.own->peers, ways);
 }
 
-/// The collective of all ranks, which are on one host. They vote in shared memory.
+/// The collective of all ranks, which are on one host. They agree in shared memory.
 std::unique_ptr<Collective> within_one_host(const shm::SharedHosts& hosts, World& world,
                                             const Config& config) {
   const auto communicator = std::make_shared<const shm::Communicator>(hosts.own->communicator);
   const auto part = [&](int place) -> VotePart& { return communicator->block(place).roll; };
   world.vote =
       std::make_unique<ReadinessVote>(communicator->size(), communicator->place(), communicator, part);
+  world.control = shm::make_shared_control(std::move(world.control), communicator);
   return within_host(hosts, config);
 }
 

@@ -14,6 +14,7 @@ namespace hora {
 struct ControlBackend {
   std::string name;
   std::function<std::vector<std::unique_ptr<Control>>(int ranks)> connect;
+  bool in_shared_memory = false;  ///< messages ring the wake-up of the vote, not the notice
 };
 
 std::vector<ControlBackend>& control_backends();

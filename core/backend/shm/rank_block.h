@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/backend/shm/control_queue.h"
 #include "core/base/shared_cores.h"
 #include "core/comm/readiness_vote.h"
 
@@ -37,8 +38,8 @@ struct Mailbox {
   std::array<Location, kLocations> outputs;
 };
 
-/// One rank's part of the arena's head. Only that rank writes it, except `wakes`, `roll.wake_up`, and
-/// `stage` where said so. All zeros at first, and trivially so, as the memory is shared and never
+/// One rank's part of the arena's head. Only that rank writes it, except `wakes`, `roll.wake_up`, the control
+/// queues, and `stage` where said so. All zeros at first, and trivially so, as the memory is shared and never
 /// constructed.
 ///
 /// The mailboxes and the inline buffers alternate from call to call: whoever is still reading those of the
@@ -52,6 +53,8 @@ struct RankBlock {
   alignas(kFlagLine) std::atomic<std::uint64_t> given_back;  ///< how often this rank has given memory back
   std::atomic<std::uint32_t> gone;                           ///< this rank has left for good (write_guard.h)
   alignas(kFlagLine) std::atomic<std::uint32_t> writing;     ///< this rank is writing to others' buffers
+  ControlQueue to_root;                                      ///< this rank's messages to rank 0
+  ControlQueue from_root;                                    ///< and those of rank 0 to it
   alignas(kFlagLine) std::array<Mailbox, 2> mailboxes;
   alignas(kFlagLine) std::array<std::array<std::byte, kInlineBytes>, 2> inline_buffers;
   alignas(4096) std::array<std::byte, kStageBytes> stage;
