@@ -43,6 +43,7 @@ void Coordinator::add(const RankSet& places, const Ballot& ballot, TimePoint now
     steps_.note_behind(late.ranks.common(places), askers.behind + late.behind);
   if (ballot.leaving) {
     absences_.leave(places);
+    if (ballot.stays_in_job) stay_.add(places);
     settle_all();
   }
   drop_what_all_know_is_forgotten();
@@ -126,13 +127,13 @@ void Coordinator::settle_all() {
 void Coordinator::fail_without(const RankSet& gone, PendingTensors::Entry entry) {
   const auto& [name, pending] = *entry;
   if (pending.joins) absences_.end_join();
-  const std::vector<int> ranks = ranks_of(gone, members_);
-  missed_.insert(missed_.end(), ranks.begin(), ranks.end());
-  const OneSided tensor{
-      name, numbered_.step_of(pending.askings), ranks_of(pending.asked, members_), {ranks.front()}};
+  const RankSet left = gone.without(stay_);
+  const std::vector<int> missed = ranks_of(left, members_);
+  missed_.insert(missed_.end(), missed.begin(), missed.end());
+  const int first = ranks_of(left.empty() ? gone : left, members_).front();
+  const OneSided tensor{name, numbered_.step_of(pending.askings), ranks_of(pending.asked, members_), {first}};
   failed_.push_back(failure(any_request(pending), Code::aborted,
-                            fmt::format("rank {} has left the job without submitting it\n{}", ranks.front(),
-                                        hint_for_left(tensor))));
+                            left.empty() ? describe_removed(tensor) : describe_left(tensor)));
   pending_.erase(entry);
 }
 
@@ -149,8 +150,8 @@ std::optional<Verdict> Coordinator::decide() {
   failed_.clear();
   verdict.end = absences_.all_left() && !ended_;
   ended_ = ended_ || verdict.end;
-  const bool commands =
-      verdict.trace != TraceCommand::none || verdict.fuse_up_to != 0 || !verdict.left.empty();
+  const bool commands = verdict.trace != TraceCommand::none || verdict.fuse_up_to != 0 ||
+                        !verdict.left.empty() || !verdict.ended.empty();
   if (verdict.items.empty() && !verdict.end && !commands) return std::nullopt;
   numbered_.count_verdict();
   if (lock_policy_.lock(verdict, pending_, numbered_, absences_)) pending_.clear();

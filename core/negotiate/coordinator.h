@@ -63,6 +63,8 @@ class Coordinator {
   void fuse_up_to(std::uint64_t bytes) { next_.fuse_up_to = bytes; }
   /// These ranks have left. The next verdict tells it.
   void tell_left(const RankSet& ranks) { next_.left.add(ranks); }
+  /// All members have left that group. The next verdict tells it.
+  void tell_ended(int group) { next_.ended.push_back(group); }
 
   /// The tensors that wait for some ranks, and were asked for at or before `since`; the oldest first.
   [[nodiscard]] std::vector<WaitingTensor> waiting(TimePoint since) const;
@@ -112,6 +114,7 @@ class Coordinator {
   StepCounter steps_;
   LockPolicy lock_policy_;
 
+  RankSet stay_;  // of the places that have left: those that have not left the job
   std::vector<Ready> ready_;
   std::vector<Decision> failed_;
   Verdict next_;             // for what it is to tell besides decisions

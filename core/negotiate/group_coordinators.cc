@@ -74,6 +74,7 @@ std::optional<Verdict> GroupCoordinators::decide() {
     const auto missed = group.coordinator.take_missed();
     missed_.insert(missed_.end(), missed.begin(), missed.end());
     verdict->group = number;
+    if (verdict->end && number != kWorld) tell_world().tell_ended(number);
     return verdict;
   }
   return std::nullopt;

@@ -16,9 +16,7 @@ constexpr const char* kOnItsRanks =
 
 /// The remedy for a call that some ranks have never made.
 const char* call_it_everywhere(const std::string& name) {
-  const bool of_some =
-      name.starts_with("hora.add_process_set.") || name.starts_with("hora.remove_process_set.");
-  return of_some ? kOnItsRanks : kOnAllRanks;
+  return name.starts_with("hora.add_process_set.") ? kOnItsRanks : kOnAllRanks;
 }
 
 std::string with_capital(std::string text) {
@@ -46,6 +44,18 @@ std::string hint_for_left(const OneSided& tensor) {
   }
   return fmt::format("So far only {} called it; {}.", describe_ranks(tensor.asked),
                      call_it_everywhere(tensor.name));
+}
+
+std::string describe_left(const OneSided& tensor) {
+  return fmt::format("{} has left the job without submitting it\n{}", describe_ranks(tensor.missing),
+                     hint_for_left(tensor));
+}
+
+std::string describe_removed(const OneSided& tensor) {
+  return fmt::format(
+      "{} has removed the process set without submitting it\nSo far only {} called it; call it on all ranks "
+      "of the set before one of them removes it.",
+      describe_ranks(tensor.missing), describe_ranks(tensor.asked));
 }
 
 std::string hint_for_waiting(const OneSided& tensor) {

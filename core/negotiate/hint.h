@@ -24,4 +24,9 @@ struct OneSided {
 [[nodiscard]] std::string hint_for_left(const OneSided& tensor);
 [[nodiscard]] std::string hint_for_waiting(const OneSided& tensor);
 
+/// The error of a tensor that the missing rank will never submit, with its remedy: the rank has left the job
+/// in order, or has removed the tensor's process set. Pure functions.
+[[nodiscard]] std::string describe_left(const OneSided& tensor);
+[[nodiscard]] std::string describe_removed(const OneSided& tensor);
+
 }  // namespace hora

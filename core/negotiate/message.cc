@@ -162,7 +162,8 @@ Decision read_decision(Reader& in, int size) {
 // The last byte of a ballot, but for what it announces.
 constexpr std::uint64_t kLeaves = 1;
 constexpr std::uint64_t kForOthers = 2;
-constexpr std::uint64_t kReport = 4;  // times its kind
+constexpr std::uint64_t kStays = 4;
+constexpr std::uint64_t kReport = 8;  // times its kind
 
 void write(Writer& out, const Ballot& ballot) {
   out.u64(static_cast<std::uint64_t>(ballot.group)).u64(ballot.heard);
@@ -171,7 +172,7 @@ void write(Writer& out, const Ballot& ballot) {
   for (const auto& request : ballot.requests) write(out, request);
   const bool for_others = !ballot.ranks.empty();
   out.u64(kReport * static_cast<std::uint64_t>(ballot.report) + (for_others ? kForOthers : 0) +
-          (ballot.leaving ? kLeaves : 0));
+          (ballot.leaving ? kLeaves : 0) + (ballot.stays_in_job ? kStays : 0));
   if (ballot.report != Report::none) out.u64(ballot.content.size()).raw(ballot.content);
   if (!for_others) return;
   write(out, ballot.ranks);
@@ -198,6 +199,7 @@ Ballot read_ballot(Reader& in, int size) {
   }
   const auto last = in.below(kReport * kReports, "a kind of report, for whom, and whether it leaves");
   ballot.leaving = (last & kLeaves) != 0;
+  ballot.stays_in_job = (last & kStays) != 0;
   ballot.report = static_cast<Report>(last / kReport);
   if (ballot.report != Report::none) {
     const auto content = in.raw(in.count(1, "bytes of a report"));
@@ -283,11 +285,16 @@ Bytes encode(const Verdict& verdict) {
   const bool locks = !verdict.lock.empty();
   const bool fuses = verdict.fuse_up_to != 0;
   const bool parts = !verdict.left.empty();
-  out.u8(static_cast<std::uint8_t>((parts ? 16 : 0) + (fuses ? 8 : 0) + (locks ? 4 : 0) +
-                                   (verdict.inquiry ? 2 : 0) + (verdict.end ? 1 : 0)));
+  const bool ends_groups = !verdict.ended.empty();
+  out.u8(static_cast<std::uint8_t>((ends_groups ? 32 : 0) + (parts ? 16 : 0) + (fuses ? 8 : 0) +
+                                   (locks ? 4 : 0) + (verdict.inquiry ? 2 : 0) + (verdict.end ? 1 : 0)));
   out.u8(static_cast<std::uint8_t>(verdict.trace));
   if (fuses) out.u64(verdict.fuse_up_to);
   if (parts) write(out, verdict.left);
+  if (ends_groups) {
+    out.u64(verdict.ended.size());
+    for (const int group : verdict.ended) out.u64(static_cast<std::uint64_t>(group));
+  }
   if (!locks) return out.take();
   out.u64(verdict.lock.size()).u64(verdict.made);
   DecisionId next = 0;
@@ -315,12 +322,16 @@ Verdict decode_verdict(std::span<const std::byte> bytes, int size) {
       expected = item.repeat + 1;
     }
   }
-  const auto flags = in.below(32, "the flags of a verdict");
+  const auto flags = in.below(64, "the flags of a verdict");
   verdict.end = (flags & 1) != 0;
   verdict.inquiry = (flags & 2) != 0;
   verdict.trace = in.enumerator<TraceCommand>(kTraceCommands, "a command to trace");
   if ((flags & 8) != 0) verdict.fuse_up_to = in.u64();
   if ((flags & 16) != 0) verdict.left = read_rank_set(in, size);
+  if ((flags & 32) != 0) {
+    for (auto left = in.count(1, "groups that have ended"); left > 0; --left)
+      verdict.ended.push_back(read_group(in));
+  }
   if ((flags & 4) != 0) {
     const auto length = in.count(1, "decisions of a lock");
     if (length == 0) throw Error(Code::internal, "bad message: a lock of nothing");

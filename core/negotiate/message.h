@@ -38,7 +38,7 @@ struct Request {
   std::string bundle;                  ///< what belongs together fails together: the name of its first tensor
   std::vector<std::int64_t> splits;    ///< alltoall: the rows for each place, or none: equal parts
   std::vector<int> ranks;              ///< add_process_set, remove_process_set: its members, ascending
-  std::string set_name = {};           ///< likewise; empty: all ranks ask, else its members only
+  std::string set_name = {};           ///< add_process_set; empty: all ranks ask, else its members only
   bool divide_by_initial_size = true;  ///< join
   DeviceKind device = DeviceKind::host;
   /// Where it lies in memory from Runtime::allocate for a GPU, if it is reduced in place there; 0: elsewhere.
@@ -87,6 +87,9 @@ using DecisionId = std::uint64_t;
 /// The name that a join has, in every group.
 inline constexpr const char* kJoinName = "hora.join";
 
+/// The name, in a process set that has a name, of the request by which a rank leaves it.
+inline constexpr const char* kRemovalName = "hora.remove_process_set";
+
 /// The kind of a report, which a rank sends to rank 0 beside its requests; not the coordinator's business.
 enum class Report : std::uint8_t {
   none,
@@ -111,6 +114,7 @@ struct Ballot {
   std::vector<DecisionId> repeats;  ///< asks again for what led to these decisions; ascending
   std::vector<Request> requests;    ///< asks for the first time, or for something else than before
   bool leaving = false;             ///< asks for nothing more, ever
+  bool stays_in_job = false;        ///< leaving the process set alone
   Report report = Report::none;     ///< with one it travels alone
   Bytes content = {};               ///< of the report
   // Of one that comes up in a tree:
@@ -146,6 +150,7 @@ struct Verdict {
   /// present step has made the first `made`.
   std::vector<DecisionId> lock;
   std::uint64_t made = 0;
+  std::vector<int> ended = {};  ///< the world's: groups that all members have left, to be removed after these
 
   bool operator==(const Verdict&) const = default;
 };

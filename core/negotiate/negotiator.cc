@@ -43,6 +43,7 @@ void Negotiator::add_group(int group, const std::vector<int>& members) {
 
 void Negotiator::remove_group(int group) {
   voters_.erase(group);
+  left_.erase(group);
   coordinators_.remove_group(group);
 }
 
@@ -50,10 +51,15 @@ void Negotiator::remove_group(int group) {
 
 void Negotiator::ask(int group, const std::vector<Request>& requests, TimePoint now) {
   const auto voter = voters_.find(group);
-  if (voter == voters_.end() || requests.empty()) return;
+  if (voter == voters_.end() || requests.empty() || left_.contains(group)) return;
   if (locked_.holds() && group == kWorld) return locked_.ask(requests);
   if (locked_.holds()) locked_.end(fmt::format("'{}' is of process set {}", requests.front().name, group));
-  cast(voter->second.ask(requests), now);
+  const auto leaves = [group](const Request& each) {
+    return group != kWorld && each.operation == Operation::remove_process_set;
+  };
+  const auto removal = std::find_if(requests.begin(), requests.end(), leaves);
+  if (removal != requests.begin()) cast(voter->second.ask({requests.begin(), removal}), now);
+  if (removal != requests.end()) leave_group(group, voter->second, true, now);
 }
 
 void Negotiator::leave(TimePoint now) {
@@ -65,9 +71,17 @@ void Negotiator::leave(TimePoint now) {
 void Negotiator::cast_leave(TimePoint now) {
   // The world comes last, because leaving it may end the job.
   for (auto voter = voters_.rbegin(); voter != voters_.rend(); ++voter) {
-    if (voter->first == kWorld || !left_others_) cast(voter->second.leave(), now);
+    if (voter->first == kWorld) {
+      cast(voter->second.leave(false), now);
+    } else {
+      leave_group(voter->first, voter->second, false, now);
+    }
   }
-  left_others_ = true;
+}
+
+/// Leaves a process set, unless this rank has.
+void Negotiator::leave_group(int group, Voter& voter, bool stays, TimePoint now) {
+  if (left_.insert(group).second) cast(voter.leave(stays), now);
 }
 
 void Negotiator::command(TraceCommand command) {
@@ -196,7 +210,7 @@ std::optional<Negotiator::Heard> Negotiator::next_verdict(TimePoint now) {
 }
 
 Negotiator::Heard Negotiator::apply(const Verdict& verdict) {
-  if (verdict.inquiry) return {kWorld, {}, false, TraceCommand::none, true, 0, {}};
+  if (verdict.inquiry) return {kWorld, {}, false, TraceCommand::none, true, 0};
   const auto voter = voters_.find(verdict.group);
   if (voter == voters_.end())
     throw Error(Code::internal, fmt::format("bad verdict: this rank is not in group {}", verdict.group));
@@ -206,7 +220,8 @@ Negotiator::Heard Negotiator::apply(const Verdict& verdict) {
               verdict.trace,
               false,
               verdict.fuse_up_to,
-              verdict.left};
+              verdict.left,
+              verdict.ended};
   if (branch_) branch_->hear(verdict);
   if (!verdict.lock.empty()) locked_.begin(verdict, leaves_);
   return heard;

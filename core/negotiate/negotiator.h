@@ -10,6 +10,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,7 +57,8 @@ class Negotiator {
   void add_group(int group, const std::vector<int>& members);
   void remove_group(int group);
 
-  /// Asks for tensors that are ready on this rank, in a group that it is in.
+  /// Asks for tensors that are ready on this rank, in a group that it is in. A request to remove the
+  /// group says that this rank leaves it, and comes last.
   void ask(int group, const std::vector<Request>& requests, TimePoint now);
   /// Says that this rank will ask for nothing more, in any group. Call once.
   void leave(TimePoint now);
@@ -81,6 +83,7 @@ class Negotiator {
     bool inquiry = false;          ///< rank 0 wants an account
     std::uint64_t fuse_up_to = 0;  ///< as in Verdict
     RankSet left = {};             ///< likewise
+    std::vector<int> ended = {};   ///< likewise
   };
   /// The verdicts that are new; does not wait. Decisions of one verdict come together. `pressing`: somebody
   /// waits for what this rank has asked for. Throws Error with the loss's status when a rank is lost, and
@@ -113,6 +116,7 @@ class Negotiator {
 
  private:
   void cast(Ballot ballot, TimePoint now);
+  void leave_group(int group, Voter& voter, bool stays, TimePoint now);
   void cast_leave(TimePoint now);
   void take(const ControlMessage& message);
   void pass_on(TimePoint now);
@@ -133,7 +137,7 @@ class Negotiator {
   GroupCoordinators coordinators_;  // none, except on rank 0
   std::optional<Branch> branch_;    // of a rank that has children, except rank 0 of a star
   bool leaves_ = false;             // this rank leaves the job, perhaps after a lock
-  bool left_others_ = false;        // it has left the process sets
+  std::set<int> left_;              // of voters_: the process sets that it has left
   bool had_verdict_ = false;        // in the last `hear`
   TimePoint next_look_ = TimePoint::max();
 };

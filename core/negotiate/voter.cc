@@ -62,11 +62,12 @@ std::optional<std::vector<DecisionId>> Voter::under_way() const {
   return ids;
 }
 
-Ballot Voter::leave() const {
+Ballot Voter::leave(bool stays) const {
   Ballot ballot;
   ballot.group = group_;
   ballot.heard = heard_;
   ballot.leaving = true;
+  ballot.stays_in_job = stays;
   return ballot;
 }
 

@@ -27,8 +27,8 @@ class Voter {
   [[nodiscard]] Ballot ask_again();
   /// The same, as numbers, of those that this rank has asked for before; nothing if one is something new.
   [[nodiscard]] std::optional<std::vector<DecisionId>> under_way() const;
-  /// Says that this rank will ask for nothing more in this group. Once.
-  [[nodiscard]] Ballot leave() const;
+  /// Says that this rank will ask for nothing more in this group. Once. `stays`: but in others.
+  [[nodiscard]] Ballot leave(bool stays) const;
   /// The decisions of a verdict, to be carried out in this order: the same on every member, but for failures
   /// of what this rank has not asked for, which it does not hear of. Throws Error(internal) for what no
   /// coordinator would say.

@@ -21,7 +21,16 @@ class Admission {
       : entry_(entry), traits_(traits(entry.operation)), rank_(rank), sets_(sets) {}
 
   Asked asked() const {
-    if (concerns_members(entry_.operation)) return {kWorld, job_request()};
+    switch (entry_.operation) {
+      case Operation::join: return {kWorld, join_request()};
+      case Operation::add_process_set: return {kWorld, addition()};
+      case Operation::remove_process_set: return removal();
+      default: return asked_in_set();
+    }
+  }
+
+ private:
+  [[nodiscard]] Asked asked_in_set() const {
     name();
     if (entry_.process_set != kWorld) static_cast<void>(members());
     shape();
@@ -40,7 +49,6 @@ class Admission {
     return {entry_.process_set, request(), {}, used_memory()};
   }
 
- private:
   [[nodiscard]] Request request() const {
     Request request;
     request.operation = entry_.operation;
@@ -103,32 +111,44 @@ class Admission {
     return entry_.absent && entry_.operation == Operation::allreduce;
   }
 
-  [[nodiscard]] Request job_request() const {
+  [[nodiscard]] Request join_request() const {
     Request request;
-    request.operation = entry_.operation;
-    if (entry_.operation == Operation::join) {
-      request.name = kJoinName;
-      request.divide_by_initial_size = entry_.divide_by_initial_size;
-    } else {
-      ProcessSet set = entry_.operation == Operation::add_process_set ? new_set() : old_set();
-      request.name = name_of_change(set);
-      request.ranks = std::move(set.ranks);
-      request.set_name = std::move(set.name);
-    }
+    request.operation = Operation::join;
+    request.name = kJoinName;
+    request.divide_by_initial_size = entry_.divide_by_initial_size;
     return request;
   }
 
-  /// One name for all changes by all ranks: those that mean different sets are told so, instead of waiting
-  /// for each other. A set that has a name is changed by its ranks alone, so their request has a name of its
+  /// One name for the sets that all ranks add: those that mean different sets are told so, instead of waiting
+  /// for each other. A set that has a name is added by its ranks alone, so their request has a name of its
   /// own.
-  [[nodiscard]] std::string name_of_change(const ProcessSet& set) const {
+  [[nodiscard]] Request addition() const {
     constexpr std::size_t kMostListed = 64;
-    std::string text = fmt::format("hora.{}", hora::name(entry_.operation));
-    if (set.name.empty()) return text;
-    text += fmt::format(".{}", set.name);
-    const std::string ranks = fmt::format("{}", fmt::join(set.ranks, ","));
-    if (set.ranks.size() <= kMostListed) return text + fmt::format("[{}]", ranks);
-    return text + fmt::format("[{} ranks, {:x}]", set.ranks.size(), std::hash<std::string>()(ranks));
+    ProcessSet set = new_set();
+    Request request;
+    request.operation = Operation::add_process_set;
+    request.name = "hora.add_process_set";
+    if (!set.name.empty()) {
+      const std::string ranks = fmt::format("{}", fmt::join(set.ranks, ","));
+      request.name += fmt::format(".{}", set.name);
+      request.name += set.ranks.size() <= kMostListed ? fmt::format("[{}]", ranks)
+                                                      : fmt::format("[{} ranks, {:x}]", set.ranks.size(),
+                                                                    std::hash<std::string>()(ranks));
+    }
+    request.ranks = std::move(set.ranks);
+    request.set_name = std::move(set.name);
+    return request;
+  }
+
+  /// All ranks together remove a set without a name. From one that has a name each rank takes its leave.
+  [[nodiscard]] Asked removal() const {
+    ProcessSet set = old_set();
+    Request request;
+    request.operation = Operation::remove_process_set;
+    request.name = kRemovalName;
+    if (!set.name.empty()) return {entry_.process_set, std::move(request)};
+    request.ranks = std::move(set.ranks);
+    return {kWorld, std::move(request)};
   }
 
   [[nodiscard]] ProcessSet new_set() const {
@@ -365,7 +385,7 @@ class Admission {
 
   /// Of a reducescatter.
   [[nodiscard]] std::int64_t own_rows() const {
-    const auto ranks = *sets_.ranks_of(entry_.process_set);
+    const auto ranks = members();
     const auto place = std::lower_bound(ranks.begin(), ranks.end(), rank_) - ranks.begin();
     return scattered_rows(entry_.shape.front(),
                           static_cast<int>(ranks.size()))[static_cast<std::size_t>(place)];

@@ -82,7 +82,11 @@ void Loop::ask(TimePoint now) {
   if (leaving_.has_left()) return;
   const bool leaves = leaving_.asked();  // read first: tensors submitted before that are still asked for
   const TakeOnGpu on_gpu = leaves ? TakeOnGpu::all : take_on_gpu();
-  for (const auto& [group, requests] : table_.take_requests(on_gpu)) negotiator_.ask(group, requests, now);
+  for (const auto& [group, requests] : table_.take_requests(on_gpu)) {
+    negotiator_.ask(group, requests, now);
+    if (group == kWorld || requests.back().operation != Operation::remove_process_set) continue;
+    if (auto removal = table_.take(group, kRemovalName)) table_.finish(*std::move(removal), {{}, {}});
+  }
   if (leaves) leaving_.go_on(now);
 }
 

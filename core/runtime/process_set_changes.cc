@@ -10,7 +10,8 @@ namespace hora {
 void ProcessSetChanges::add(const Decision& decision, TimePoint decided) {
   ProcessSet set{decision.request.ranks, decision.request.set_name};
   Result result{{}, {}};
-  if (const auto known = sets_.number_of(set)) {  // two threads of a rank have asked for it
+  // Two threads of a rank have asked for it. One that has a name may still exist where it was removed before.
+  if (const auto known = set.name.empty() ? sets_.number_of(set) : std::nullopt) {
     result.status = {Code::mismatch,
                      fmt::format("'{}': {}", decision.request.name, there_is_one(set, *known))};
     return groups_.world().conclude(decision, std::move(result), decided);
@@ -24,18 +25,22 @@ void ProcessSetChanges::add(const Decision& decision, TimePoint decided) {
 }
 
 void ProcessSetChanges::remove(const Decision& decision, TimePoint decided) {
-  const auto number = sets_.number_of({decision.request.ranks, decision.request.set_name});
+  const auto number = sets_.number_of({decision.request.ranks, {}});
   if (!number) {  // two threads of a rank have asked for it
     const Status gone{Code::mismatch,
                       fmt::format("'{}': it has been removed already", decision.request.name)};
     return groups_.world().conclude(decision, {gone, {}}, decided);
   }
-  groups_.world().lane().collective->barrier();  // all members have ended their operations in the set
-  groups_.remove(*number);
-  sets_.remove(*number);
-  negotiator_.remove_group(*number);
-  table_.give_back(table_.remove_group(*number), process_set_was_removed(*number));
+  end(*number);
   groups_.world().conclude(decision, {{}, {}}, decided);
+}
+
+void ProcessSetChanges::end(int number) {
+  groups_.world().lane().collective->barrier();  // all members have ended their operations in the set
+  groups_.remove(number);
+  sets_.remove(number);
+  negotiator_.remove_group(number);
+  table_.give_back(table_.remove_group(number), process_set_was_removed(number));
 }
 
 }  // namespace hora

@@ -10,7 +10,7 @@
 namespace hora {
 
 /// Carries out the decisions that add or remove a process set. Every rank does so at the same point in the
-/// order of decisions. In both functions `decided` is the time when the decision was heard. Refers to its
+/// order of decisions. `decided` is the time when the decision was heard. Refers to its
 /// constructor's arguments, which must outlive it. *Engine only.*
 class ProcessSetChanges {
  public:
@@ -20,10 +20,12 @@ class ProcessSetChanges {
   /// Adds the process set of the decision's ranks, and completes the request with the number of the set. The
   /// request fails with Code::mismatch if these ranks have a set already.
   void add(const Decision& decision, TimePoint decided);
-  /// Removes the process set of the decision's ranks. First blocks in a barrier of the world, until all
-  /// members have ended their operations in the set. Tensors that still wait in the set end with an error.
-  /// The request fails with Code::mismatch if the set is gone already.
+  /// Ends the process set of the decision's ranks, which has no name. The request fails with Code::mismatch
+  /// if the set is gone already.
   void remove(const Decision& decision, TimePoint decided);
+  /// Ends the process set of this number. First blocks in a barrier of the world, until all members have
+  /// ended their operations in the set. Tensors that still wait in the set end with an error.
+  void end(int number);
 
  private:
   ProcessSets& sets_;

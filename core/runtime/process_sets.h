@@ -16,8 +16,9 @@ namespace hora {
 [[nodiscard]] std::string there_is_one(const ProcessSet& set, int number);
 
 /// The process sets that exist, by number. The engine adds and removes sets, in the same order on every rank,
-/// so that numbers are the same; user threads look. Every rank knows all sets, also those of other ranks. No
-/// two sets are equal. Thread-safe.
+/// so that numbers are the same; user threads look. A user thread also removes a set that has a name, here
+/// alone. Every rank knows all sets, also those of other ranks. No two sets without a name are equal.
+/// Thread-safe.
 class ProcessSets {
  public:
   /// Begins with all ranks of the job, as number 0.

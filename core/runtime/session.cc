@@ -73,7 +73,9 @@ Handle Session::submit(Entry entry) {
   const std::size_t bytes = bytes_of(entry);
   Asked asked = ask(entry);
   entry.name = asked.request.name;
+  const int left = asked.request.operation == Operation::remove_process_set ? asked.group : kWorld;
   Handle handle = table_.put(std::move(entry), std::move(asked), Clock::now());
+  if (left != kWorld) sets_.remove(left);
   engine_->submitted(bytes);
   return handle;
 }

@@ -71,7 +71,7 @@ void TensorTable::open(const Asked& asked) {
   const std::string& name = asked.request.name;
   if (closed_) throw Error(about(name, *closed_));
   const auto group = groups_.find(asked.group);
-  if (group == groups_.end() || group->second.removed)
+  if (group == groups_.end() || group->second.left || group->second.removed)
     throw Error(about(name, process_set_was_removed(asked.group)));
   auto& loans = group->second.loans;
   const auto [loan, is_new] = loans.try_emplace(name);
@@ -87,13 +87,15 @@ void TensorTable::open(const Asked& asked) {
 Handle TensorTable::insert(Entry&& entry, Asked&& asked, TimePoint now) {
   Waiting waiting{std::move(asked.request), asked.ready.event};
   auto state = std::make_shared<Handle::State>(helper_);
-  groups_.at(asked.group).loans.at(waiting.request.name) = Loan{std::make_shared<Entry>(std::move(entry)),
-                                                                asked.group,
-                                                                state,
-                                                                now,
-                                                                std::move(asked.ready),
-                                                                true,
-                                                                asked.memory};
+  Group& group = groups_.at(asked.group);
+  group.left = waiting.request.operation == Operation::remove_process_set && asked.group != kWorld;
+  group.loans.at(waiting.request.name) = Loan{std::make_shared<Entry>(std::move(entry)),
+                                              asked.group,
+                                              state,
+                                              now,
+                                              std::move(asked.ready),
+                                              true,
+                                              asked.memory};
   if (!waiting.input) ++requests_on_host_;
   requests_[asked.group].push_back(std::move(waiting));
   return Handle(std::move(state));

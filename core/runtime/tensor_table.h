@@ -112,7 +112,8 @@ class TensorTable {
   /// The entries of a process set.
   struct Group {
     LoansByName loans = {};  // without a handle: handed out
-    bool removed = false;
+    bool left = false;       // this rank has removed it: nothing more can be put
+    bool removed = false;    // so have all its ranks
   };
   /// A request that has not been taken.
   struct Waiting {

@@ -22,10 +22,18 @@ bool WorkQueue::carry_out_next() {
     carry_out_next(*host, work);
     if (work.next < work.batches.size()) return false;
   }
-  if (ends_trace) tracing_.follow(work.heard.trace);
   const bool end = work.heard.end;
+  if (!end) end_groups(work.heard.ended);
+  if (ends_trace) tracing_.follow(work.heard.trace);
   work_.pop_front();
   return end;
+}
+
+void WorkQueue::end_groups(const std::vector<int>& groups) {
+  for (const int group : groups) {
+    const Watch watch(watchdog_, Operation::remove_process_set, kRemovalName, 0);
+    changes_.end(group);
+  }
 }
 
 void WorkQueue::carry_out_next(Executor& host, Work& work) {

@@ -43,6 +43,7 @@ class WorkQueue {
     std::vector<Batch> batches = {};
     std::size_t next = 0;  // the index of the next batch
   };
+  void end_groups(const std::vector<int>& groups);
   void carry_out_next(Executor& host, Work& work);
   void carry_out(Executor& host, std::span<const Decision> decisions, const Batch& batch, TimePoint decided);
   void carry_out_on_host(Executor& host, std::span<const Decision> decisions, const Batch& batch,

@@ -246,9 +246,11 @@ def add_process_set(process_set: ProcessSet | Sequence[int], name: str | None = 
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Undoes `add_process_set`. Every rank of the job calls it, or, if the set has a name, every rank of the
-    set; returns when all have. Operations of the set that are under way end with HoraInternalError. Messages
-    in the set do not: receive them before.
+    """Undoes `add_process_set`. Every rank of the job calls it; returns when all have. Operations of the set
+    that are under way end with HoraInternalError. Messages in the set do not: receive them before.
+
+    If the set has a name, its ranks alone call it, each when it likes, and it returns at once. Operations
+    that need a rank that has called it fail on the other ranks.
 
     Returns:
         False, without asking the other ranks, if the set is not registered or is `global_process_set`.

@@ -96,7 +96,8 @@ int hora_cross_size(void);
 /* Makes a process set of these ranks of the job, and gives its number. With a name, which may be NULL, only
  * the ranks of the set call it, with the same name and ranks; without one, all ranks of the job do. */
 int hora_add_process_set(const int* ranks, int count, const char* name, int* process_set);
-/* Its ranks call this if it has a name, else all ranks of the job. */
+/* All ranks of the job call this, and it returns when all have. If the set has a name, its ranks alone do,
+ * and it returns at once. */
 int hora_remove_process_set(int process_set);
 
 /* A description of an operation; hora/hora.h says more about each value. A zero means 0, average, uint8, a

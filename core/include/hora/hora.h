@@ -323,7 +323,9 @@ class Runtime {
   /// set without a name.
   int add_process_set(const std::vector<int>& ranks, const std::string& name = {});
   /// Ends a process set; operations that are under way in it end with Error(aborted). Messages in it do not:
-  /// receive them before. All ranks of the job call it; if the set has a name, only its ranks do. Throws
+  /// receive them before. All ranks of the job call it, and it returns when all have. If the set has a name,
+  /// its ranks alone call it, each when it likes, and it returns at once. Operations that need a rank that
+  /// has called it fail on the other ranks, and the set ends when all its ranks have. Throws
   /// Error(invalid_argument) if there is no such set, or for 0.
   void remove_process_set(int number);
   /// Every process set, by number. 0: all ranks.

@@ -170,6 +170,28 @@ TEST(Coordinator, AbortsATensorThatALeavingRankNeverAskedFor) {
   EXPECT_EQ(coordinator.decide()->items.front().decision.status.code, Code::aborted);
 }
 
+TEST(Coordinator, MissesOnlyRanksThatHaveLeftTheJobAndNotThoseThatHaveRemovedTheSet) {
+  Ballot removes = leaves();
+  removes.stays_in_job = true;
+  Coordinator coordinator({4, 5, 6});
+  coordinator.add(RankSet(0), asks({tensor("w")}), kNow);
+  coordinator.add(RankSet(2), removes, kNow);
+  const auto first = coordinator.decide();
+  ASSERT_TRUE(first);
+  EXPECT_THAT(
+      first->items.front().decision.status.message,
+      testing::StartsWith("'w': rank 6 has removed the process set without submitting it\nSo far only "
+                          "rank 4 called it; "));
+  EXPECT_TRUE(coordinator.take_missed().empty());
+  coordinator.add(RankSet(1), leaves(), kNow);
+  coordinator.add(RankSet(0), asks({tensor("v")}), kNow);
+  const auto second = coordinator.decide();
+  ASSERT_TRUE(second);
+  EXPECT_THAT(second->items.front().decision.status.message,
+              testing::StartsWith("'v': rank 5 has left the job without submitting it\n"));
+  EXPECT_EQ(coordinator.take_missed(), std::vector<int>{5});
+}
+
 TEST(Coordinator, StillDecidesWhatALeavingRankAskedForBefore) {
   Coordinator coordinator(ranks(2));
   coordinator.add(RankSet(1), asks({tensor("w")}), kNow);

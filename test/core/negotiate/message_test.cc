@@ -74,6 +74,7 @@ TEST(Ballot, SeveralTravelTogether) {
   ballots[1].content = Bytes(9, std::byte{1});
   ballots[1].ranks = RankSet(3);
   ballots[2].leaving = true;
+  ballots[2].stays_in_job = true;
   EXPECT_EQ(decode_ballots(encode(ballots), 4), ballots);
 }
 
@@ -104,6 +105,7 @@ TEST(Verdict, TellsWhoHasLeftAndRefusesThoseThatAreNoRanks) {
   Verdict verdict;
   verdict.left.add(RankSet(0));
   verdict.left.add(RankSet(2));
+  verdict.ended = {3, 200};
   const Bytes bytes = encode(verdict);
   EXPECT_EQ(decode_verdict(bytes, 3), verdict);
   EXPECT_THROW(decode_verdict(bytes, 2), Error);

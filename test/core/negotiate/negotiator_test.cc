@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 
 namespace hora {
@@ -66,6 +67,66 @@ class Ranks {
   std::vector<std::unique_ptr<ReadinessVote>> votes_;
   std::vector<std::unique_ptr<Negotiator>> ranks_;
 };
+
+/// The request by which a rank leaves a group.
+Request removal() {
+  Request request;
+  request.operation = Operation::remove_process_set;
+  request.name = kRemovalName;
+  return request;
+}
+
+// In a star, in a tree, and while the order of the world's decisions is locked.
+TEST(Negotiator, AGroupEndsOnAllRanksWhenEachOfItsMembersHasLeftIt) {
+  struct Case {
+    bool locks;
+    int radix;
+  };
+  for (const auto& [locks, radix] : {Case{false, 0}, Case{false, 2}, Case{true, 0}}) {
+    Ranks ranks(5, 8192, locks, radix);
+    std::map<int, std::vector<std::string>> told;  // by rank
+    TimePoint now = kStart;
+    const auto hear = [&] {
+      for (int round = 0; round < 20; ++round) {
+        now += std::chrono::milliseconds(100);  // branches of a tree pass on what some ranks ask
+        for (int rank = 0; rank < 5; ++rank) {
+          for (const auto& heard : ranks[rank].hear(now, true)) {
+            for (const auto& each : heard.decisions)
+              told[rank].push_back(each.request.name + (each.status.ok() ? "" : " failed"));
+            for (const int group : heard.ended) {
+              told[rank].push_back("end of " + std::to_string(group));
+              ranks[rank].remove_group(group);
+            }
+          }
+        }
+      }
+    };
+    const auto ask_all = [&](const std::string& name) {
+      for (int rank = 0; rank < 5; ++rank) ranks[rank].ask(kWorld, {tensor(name)}, now);
+      hear();
+    };
+    for (int rank = 0; rank < 5; ++rank) ranks[rank].add_group(1, {2, 4});
+    for (int step = 0; step < 8; ++step) ask_all("w");
+    EXPECT_EQ(ranks[3].is_locked(), locks);
+    told.clear();
+    ranks[2].ask(1, {removal()}, now);
+    ranks[4].ask(1, {tensor("x")}, now);
+    hear();
+    ask_all("w");
+    ranks[2].ask(1, {tensor("y")}, now);  // is never asked for
+    ranks[4].ask(1, {removal()}, now);
+    hear();
+    ask_all("w");
+    for (int rank = 0; rank < 5; ++rank) {
+      const auto own = rank == 4 ? std::vector<std::string>{"x failed"} : std::vector<std::string>{};
+      std::vector<std::string> expected = own;
+      expected.insert(expected.end(), {"w", "end of 1", "w"});
+      EXPECT_EQ(told[rank], expected) << "rank " << rank << ", locks " << locks << ", radix " << radix;
+    }
+    for (int rank = 0; rank < 5; ++rank) ranks[rank].leave(now);
+    hear();  // nobody leaves the group twice
+  }
+}
 
 TEST(Negotiator, EveryRankHearsTheSameDecisionsInTheSameOrder) {
   Ranks ranks(3);

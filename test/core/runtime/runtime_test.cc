@@ -581,6 +581,42 @@ TEST(Runtime, OnlyItsRanksMakeAProcessSetThatHasAName) {
   });
 }
 
+TEST(Runtime, ARankRemovesAProcessSetThatHasANameWithoutTheOthers) {
+  run_local_job(3, [](Runtime& hora) {
+    const auto sum_in = [&](int set) {
+      std::vector<float> data{1};
+      Entry entry = in_place(Operation::allreduce, "x", DType::float32, data);
+      entry.op = ReduceOp::sum;
+      entry.process_set = set;
+      hora.run(std::move(entry));
+      return data.front();
+    };
+    for (int round = 0; round < 10; ++round) {
+      if (hora.rank() < 2) {
+        const int pair = hora.add_process_set({0, 1}, "pair");
+        EXPECT_EQ(sum_in(pair), 2);
+        if (hora.rank() == 0) {
+          hora.remove_process_set(pair);
+          EXPECT_FALSE(hora.process_sets().contains(pair));
+        } else {
+          EXPECT_EQ(
+              thrown([&] { sum_in(pair); }).message,
+              "'x': rank 0 has removed the process set without submitting it\nSo far only rank 1 called "
+              "it; call it on all ranks of the set before one of them removes it.");
+        }
+        EXPECT_EQ(sum_in(0), 3);  // rank 1 removes the set after that
+        if (hora.rank() == 1) hora.remove_process_set(pair);
+      } else {
+        EXPECT_EQ(sum_in(0), 3);
+      }
+    }
+    const int all = hora.add_process_set({0, 1, 2}, "all");
+    EXPECT_EQ(sum_in(0), 3);  // decided after the end of the last pair
+    EXPECT_EQ(hora.process_sets().size(), 2u);
+    hora.remove_process_set(all);
+  });
+}
+
 TEST(Runtime, ProcessSetsOfOtherRanksMayHaveTheSameName) {
   run_local_job(4, [](Runtime& hora) {
     const bool low = hora.rank() < 2;
