@@ -55,6 +55,14 @@ from hora._errors import (
     HoraUnsupportedError,
     HoraUsageError,
 )
+from hora._groups import (
+    grouped_allgather,
+    grouped_allgather_async,
+    grouped_allreduce,
+    grouped_allreduce_async,
+    grouped_reducescatter,
+    grouped_reducescatter_async,
+)
 from hora._job import (
     Handle,
     cross_rank,
@@ -156,6 +164,12 @@ __all__ = [
     "global_process_set",
     "gloo_built",
     "gloo_enabled",
+    "grouped_allgather",
+    "grouped_allgather_async",
+    "grouped_allreduce",
+    "grouped_allreduce_async",
+    "grouped_reducescatter",
+    "grouped_reducescatter_async",
     "init",
     "install_as_horovod",
     "irecv",

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from hora import _job, _native
+from hora._errors import HoraArgumentError, HoraShapeError
 from hora._job import Handle
 from hora._naming import Naming
 
@@ -138,3 +139,21 @@ def start_group(submissions: list[Submission], make: Callable[[tuple[Any, ...]],
         finish,
         submissions,
     )
+
+
+def members(items: Any, name: str) -> list[Any]:
+    """The arrays or tensors of a group. Raises HoraShapeError if there are none, HoraArgumentError if it is
+    no group."""
+    if hasattr(items, "dtype") or not isinstance(items, Iterable):
+        raise HoraArgumentError(f"'{name}': expected a list of arrays or tensors, not {type(items).__name__}")
+    listed = list(items)
+    if not listed:
+        raise HoraShapeError(f"'{name}': a group needs one array or tensor at least")
+    return listed
+
+
+def start_members(items: Any, named: Naming, part: Callable[[Any, str], Submission]) -> Handle:
+    """Submits an operation on each member of a group, all or none; the handle gives the tuple of the results.
+    `part` makes a member's part, of the array or tensor and the end of its name."""
+    listed = members(items, named.full)
+    return start_group([part(item, f"_{number}of{len(listed)}") for number, item in enumerate(listed, 1)])

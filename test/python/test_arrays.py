@@ -435,3 +435,39 @@ def test_forked_children_cannot_use_it_and_do_no_harm():
         assert hora.allreduce(np.ones(1), op=hora.Sum)[0] == 2
     """,
     )
+
+
+def test_groups_of_arrays_are_done_together_or_not_at_all():
+    lines = run_python(
+        2,
+        """
+        import numpy as np, hora
+        hora.init()
+        rank = hora.rank()
+        arrays = [np.full(3, rank + 1.0), np.full((2, 2), rank, np.int32)]
+        sums = hora.grouped_allreduce(arrays, op=hora.Sum)
+        print([array.tolist() for array in sums])
+        print([array.shape for array in hora.grouped_allgather([np.ones((rank + 1, 2)), np.ones(1)])])
+        print([array.tolist() for array in hora.grouped_reducescatter([np.arange(4.0), np.arange(2.0)], op=hora.Sum)])
+        print([array.tolist() for array in hora.synchronize(hora.grouped_allreduce_async(arrays, op=hora.Max))])
+        for arguments in ([np.ones(2), np.ones(2 + rank)], [], np.ones(2)):
+            try:
+                hora.grouped_allreduce(arguments, name="g")
+            except Exception as error:
+                print(type(error).__name__, error)
+        print(hora.allreduce(np.ones(1), op=hora.Sum))
+        """,
+    )
+    differs = "tensor differs between ranks: float64[2] on rank 0, float64[3] on rank 1"
+    for rank, said in enumerate(lines):
+        assert said[0] == "[[3.0, 3.0, 3.0], [[1, 1], [1, 1]]]"
+        assert said[1] == "[(3, 2), (2,)]"
+        assert said[2] == ("[[0.0, 2.0], [0.0]]", "[[4.0, 6.0], [2.0]]")[rank]
+        assert said[3] == "[[2.0, 2.0, 2.0], [[1, 1], [1, 1]]]"
+        assert said[4].startswith("HoraInternalError 'grouped_allreduce.g_")
+        assert differs in said[4]
+        assert said[5] == "HoraShapeError 'grouped_allreduce.g': a group needs one array or tensor at least"
+        assert said[6] == (
+            "HoraArgumentError 'grouped_allreduce.g': expected a list of arrays or tensors, not ndarray"
+        )
+        assert said[7] == "[2.]"

@@ -11,11 +11,11 @@ import torch
 from hora import _job, _operations, ops
 from hora._job import Handle
 from hora._naming import Naming, label
-from hora._submission import Submission, start
+from hora._submission import Submission, members, start, start_members
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._ops.allreduce import allreduce, grouped_allreduce
 from hora.torch._ops.arguments import documented
-from hora.torch._ops.lending import Loan, floating, members, picked, spread, start_members, tracked
+from hora.torch._ops.lending import Loan, floating, picked, spread, tracked
 
 _Gathered = tuple[torch.Tensor, list[int]]  # the whole, and the rows of each rank
 

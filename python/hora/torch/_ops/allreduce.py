@@ -11,7 +11,7 @@ import torch
 from hora import _job, _native, _operations, ops
 from hora._job import Handle
 from hora._naming import Naming, label
-from hora._submission import Submission, start, submission
+from hora._submission import Submission, members, start, start_members, submission
 from hora.compression import Compression, Compressor, in_transfer
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._ops import sparse
@@ -21,11 +21,9 @@ from hora.torch._ops.lending import (
     check_tensor,
     floating,
     lent_in_place,
-    members,
     picked,
     spread,
     start_at_once,
-    start_members,
     tracked,
     written,
 )

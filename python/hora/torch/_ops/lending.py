@@ -10,11 +10,10 @@ from typing import Any
 import torch
 
 from hora import _job, _native
-from hora._errors import HoraArgumentError, HoraShapeError
+from hora._errors import HoraArgumentError
 from hora._job import Handle
 from hora._naming import Naming
 from hora._rows import check_output, refuse_output
-from hora._submission import Submission, start_group
 from hora.torch._ops import devices
 
 _DTYPES: dict[torch.dtype, _native.DType] = {
@@ -200,24 +199,6 @@ def start_at_once(
         operation, named.full, tensor, output, lent, named.process_set, op, prescale, postscale, wire, root
     )
     return None if handle is None else _job.under_way(handle, lambda outcome: output)
-
-
-def members(tensors: Any, name: str) -> list[torch.Tensor]:
-    """The tensors of a group. Raises HoraShapeError if there are none, HoraArgumentError if it is no
-    group."""
-    if isinstance(tensors, torch.Tensor) or not isinstance(tensors, Iterable):
-        raise HoraArgumentError(f"'{name}': expected a list of tensors, not {type(tensors).__name__}")
-    listed = list(tensors)
-    if not listed:
-        raise HoraShapeError(f"'{name}': a group needs one tensor or more")
-    return listed
-
-
-def start_members(tensors: Any, named: Naming, part: Callable[[torch.Tensor, str], Submission]) -> Handle:
-    """Submits an operation on each tensor of a group, all or none; the handle gives the tuple of the results.
-    `part` makes a tensor's part, of the tensor and the end of its name."""
-    listed = members(tensors, named.full)
-    return start_group([part(tensor, f"_{number}of{len(listed)}") for number, tensor in enumerate(listed, 1)])
 
 
 def tracked(tensor: Any) -> bool:

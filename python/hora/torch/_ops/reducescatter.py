@@ -12,7 +12,7 @@ from hora import _job, _operations, ops
 from hora._errors import HoraArgumentError
 from hora._job import Handle
 from hora._naming import Naming, label
-from hora._submission import Submission, start
+from hora._submission import Submission, members, start, start_members
 from hora.compression import Compression, Compressor, in_transfer
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._ops.allgather import allgather, grouped_allgather
@@ -21,10 +21,8 @@ from hora.torch._ops.lending import (
     Loan,
     check_tensor,
     floating,
-    members,
     picked,
     spread,
-    start_members,
     tracked,
 )
 from hora.torch._ops.reduction import Reduction
