@@ -105,6 +105,17 @@ def test_the_program_of_the_pages_learns_in_python(tmp_path: pathlib.Path):
     assert found[-1] < 0.01 * found[0]
 
 
+def test_torch_distributed_finds_the_backend_without_an_import(tmp_path: pathlib.Path):
+    (tmp_path / "program.py").write_text(block("docs/distributed.md", "python"))
+    succeed(HRUN, "-np", "2", sys.executable, tmp_path / "program.py")
+    loaded = succeed(
+        sys.executable,
+        "-c",
+        "import sys, torch; print([name for name in sys.modules if name.split('.')[0] == 'hora'])",
+    )
+    assert loaded == "[]\n"  # so that `import torch` takes no longer
+
+
 def test_the_demo_of_the_package_learns(tmp_path: pathlib.Path):
     lines = succeed(
         "env", "-C", tmp_path, HRUN, "-np", "2", sys.executable, "-m", "hora.demo", "--epochs", "2"
@@ -191,7 +202,11 @@ def test_another_minor_version_is_refused(prefix: pathlib.Path, tmp_path: pathli
 def test_the_package_has_all_that_programs_need_and_no_library_twice():
     files = [str(path) for path in importlib.metadata.files("hora") or []]
     unexpected = [path for path in files if not re.match(r"hora/|hora-[^/]*\.dist-info/", path)]
-    assert sorted(pathlib.PurePath(path).name for path in unexpected) == ["hora_horovod.pth", "hrun"]
+    assert sorted(pathlib.PurePath(path).name for path in unexpected) == [
+        "hora_horovod.pth",
+        "hora_torch_backend.py",
+        "hrun",
+    ]
     libraries = [re.sub(r"(\.cpython.*)?\.so.*", "", path) for path in files if ".so" in path]
     modules = {
         "hora/libhora_mpi",

@@ -4,11 +4,12 @@
 python distributed_cases.py            all cases, on each rank that a launcher starts
 """
 
+import datetime
 import sys
 import traceback
 from collections.abc import Callable
 
-import hora.torch.distributed  # noqa: F401 - registers the backend
+import hora.torch.distributed
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
@@ -61,6 +62,14 @@ def reduces_asynchronously() -> None:
     assert work.get_future().wait()[0].data_ptr() == tensor.data_ptr()
     assert work.wait() and work.is_completed() and work.is_success()
     assert is_all(tensor, (size() - 1) / 2)
+
+
+def gives_a_future_of_what_has_ended() -> None:
+    tensor = own()
+    work = dist.all_reduce(tensor, async_op=True)
+    work.wait()
+    assert work.get_future().wait()[0].data_ptr() == tensor.data_ptr()
+    assert work.get_future().then(lambda done: done.value()[0][0].item()).wait() == sum(ranks())
 
 
 def has_every_reduction() -> None:
@@ -228,6 +237,20 @@ def has_groups_of_their_members_alone() -> None:
     dist.barrier(group=again)
 
 
+def destroys_groups_and_makes_them_again() -> None:
+    for _ in range(3):
+        group = dist.new_group(list(ranks()))
+        tensor = torch.ones(1)
+        dist.all_reduce(tensor, group=group)
+        assert tensor.item() == size()
+        dist.destroy_process_group(group)
+
+
+def has_a_monitored_barrier() -> None:
+    for _ in range(3):
+        dist.group.WORLD.monitored_barrier(datetime.timedelta(seconds=60))
+
+
 def runs_functional_collectives() -> None:
     group = dist.group.WORLD
     assert is_all(functional.all_reduce(torch.ones(2), "sum", group), size())
@@ -277,6 +300,24 @@ def trains_with_ddp() -> None:
         expect_trained(torch.nn.utils.parameters_to_vector(trained.parameters()))
 
 
+def trains_with_the_hook() -> None:
+    for options in ({}, {"gradient_as_bucket_view": True}):
+        trained = DistributedDataParallel(model(), **options)
+        trained.register_comm_hook(trained, hora.torch.distributed.ddp_hook)
+        steps(trained, torch.optim.SGD(trained.parameters(), lr=0.1))
+        expect_trained(torch.nn.utils.parameters_to_vector(trained.parameters()))
+
+
+def reduces_sparse_gradients() -> None:
+    torch.manual_seed(1)
+    trained = DistributedDataParallel(torch.nn.Embedding(8, 4, sparse=True))
+    trained(torch.tensor([rank(), size()])).sum().backward()
+    gradient = trained.module.weight.grad
+    assert gradient is not None and gradient.is_sparse
+    rows = gradient.to_dense()[:, 0]
+    assert rows.tolist() == [1 / size()] * size() + [1.0] + [0.0] * (7 - size())
+
+
 def trains_with_zero_1() -> None:
     trained = DistributedDataParallel(model())
     steps(trained, ZeroRedundancyOptimizer(trained.parameters(), torch.optim.SGD, lr=0.1))
@@ -284,14 +325,16 @@ def trains_with_zero_1() -> None:
 
 
 def trains_with_fsdp2() -> None:
-    trained = model()
-    mesh = init_device_mesh("cpu", (size(),))
-    for layer in trained:
-        if isinstance(layer, torch.nn.Linear):
-            fully_shard(layer, mesh=mesh)
-    fully_shard(trained, mesh=mesh)
-    steps(trained, torch.optim.SGD(trained.parameters(), lr=0.1))
-    expect_trained(torch.cat([each.full_tensor().flatten() for each in trained.parameters()]))
+    for allocates in (False, True):
+        trained = model()
+        mesh = init_device_mesh("cpu", (size(),))
+        for layer in trained:
+            if isinstance(layer, torch.nn.Linear):
+                fully_shard(layer, mesh=mesh)
+        fully_shard(trained, mesh=mesh)
+        trained.set_allocate_memory_from_process_group_for_comm(allocates)
+        steps(trained, torch.optim.SGD(trained.parameters(), lr=0.1))
+        expect_trained(torch.cat([each.full_tensor().flatten() for each in trained.parameters()]))
 
 
 def multiplies_distributed_tensors() -> None:
@@ -305,6 +348,7 @@ def multiplies_distributed_tensors() -> None:
 CASES: list[Callable[[], None]] = [
     reduces,
     reduces_asynchronously,
+    gives_a_future_of_what_has_ended,
     has_every_reduction,
     reduces_complex_numbers,
     gathers,
@@ -319,8 +363,12 @@ CASES: list[Callable[[], None]] = [
     sends_messages,
     coalesces,
     has_groups_of_their_members_alone,
+    destroys_groups_and_makes_them_again,
+    has_a_monitored_barrier,
     runs_functional_collectives,
     trains_with_ddp,
+    trains_with_the_hook,
+    reduces_sparse_gradients,
     trains_with_zero_1,
     trains_with_fsdp2,
     multiplies_distributed_tensors,

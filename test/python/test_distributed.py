@@ -11,6 +11,7 @@ import textwrap
 
 import distributed_cases
 import pytest
+import torch
 from ranks import environment_with, hrun, run_python
 
 CASES = pathlib.Path(distributed_cases.__file__)
@@ -75,6 +76,7 @@ def test_a_rank_that_dies_in_backward_is_an_error_with_its_cause_on_all_others(
             import os, signal, time, torch, torch.distributed as dist
             import hora.torch.distributed
             dist.init_process_group("hora")
+            dist.new_group([0, 1, 2])
             layers = [torch.nn.Linear(64, 64) for _ in range(8)]
             model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers), bucket_cap_mb=0.02)
             for step in range(3):
@@ -86,6 +88,7 @@ def test_a_rank_that_dies_in_backward_is_an_error_with_its_cause_on_all_others(
                 model(torch.randn(4, 64)).sum().backward()
             except RuntimeError as error:
                 print("heard", time.monotonic() - begin < 1, str(error).replace(chr(10), " "), flush=True)
+                dist.destroy_process_group()
                 raise SystemExit(5)
             """
         )
@@ -121,13 +124,182 @@ def test_a_wait_with_a_timeout_names_the_operation():
     assert lines[0] == ["'recv' has not ended within 0.1 s, the timeout of its group or of this call"]
 
 
-def test_a_group_that_was_destroyed_refuses_to_work_and_another_one_can_be_made():
+def test_a_monitored_barrier_names_all_ranks_that_are_missing_on_all_others():
+    lines = run_python(
+        4,
+        """
+        import datetime, torch.distributed as dist, hora.torch.distributed
+        dist.init_process_group("hora")
+        group = dist.group.WORLD
+
+        def enter(seconds):
+            try:
+                group.monitored_barrier(datetime.timedelta(seconds=seconds))
+                print("passed")
+            except RuntimeError as error:
+                print(error)
+
+        for late in ((1, 3), (0,)):
+            if dist.get_rank() not in late:
+                enter(0.5)
+            dist.barrier()
+            if dist.get_rank() in late:
+                enter(60)
+        enter(60)
+        """,
+    )
+    named = "monitored_barrier: ranks 1, 3 of the group have not called it in time: call it on all ranks"
+    silent = "monitored_barrier: rank 0 of the group has not called it in time: call it on all ranks"
+    assert lines == [
+        [named, "passed", "passed"],
+        *[[named, silent, "passed"]] * 3,
+    ]
+
+
+def test_the_job_goes_on_after_a_monitored_barrier_however_long():
+    lines = run_python(
+        2,
+        """
+        import datetime, time, torch.distributed as dist, hora.torch.distributed
+        dist.init_process_group("hora")
+        if dist.get_rank() == 0:
+            try:
+                dist.group.WORLD.monitored_barrier(datetime.timedelta(seconds=0.1))
+            except RuntimeError as error:
+                print(error)
+        time.sleep(2)
+        dist.barrier()
+        """,
+        environment={"HORA_MISSING_WARNING": "0.2", "HORA_MISSING_TIMEOUT": "1"},
+    )
+    assert lines == [
+        ["monitored_barrier: rank 1 of the group has not called it in time: call it on all ranks"],
+        [],
+    ]
+
+
+def test_outputs_that_do_not_fit_are_an_error_of_each_wait():
     lines = run_python(
         2,
         """
         import torch, torch.distributed as dist, hora.torch.distributed
+        dist.init_process_group("hora")
+        work = dist.group.WORLD.allgather([[torch.zeros(1, 3), torch.zeros(2)]], [torch.ones(2)])
+        for _ in range(2):
+            try:
+                work.wait()
+            except RuntimeError as error:
+                print(type(error).__name__)
+        print(work.is_success())
+        dist.barrier()
+        """,
+    )
+    assert lines == [["RuntimeError", "RuntimeError", "False"]] * 2
+
+
+def test_a_group_that_another_rank_has_destroyed_says_so():
+    lines = run_python(
+        2,
+        """
+        import torch, torch.distributed as dist, hora.torch.distributed
+        dist.init_process_group("hora")
+        group = dist.new_group([0, 1])
+        if dist.get_rank() == 0:
+            dist.destroy_process_group(group)
+        else:
+            try:
+                dist.all_reduce(torch.ones(1), group=group)
+            except RuntimeError as error:
+                print(str(error).splitlines()[0])
+        dist.barrier()
+        """,
+    )
+    assert lines == [
+        [],
+        ["'allreduce.noname.1': rank 0 has removed the process set without submitting it"],
+    ]
+
+
+def test_the_hook_names_the_parameters_of_a_bucket_that_waits_for_a_rank():
+    lines = run_python(
+        2,
+        """
+        import torch, torch.distributed as dist, hora.torch.distributed
+        dist.init_process_group("hora")
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(2, 2)))
+        model.register_comm_hook(model, hora.torch.distributed.ddp_hook)
+        if dist.get_rank() == 0:
+            try:
+                model(torch.ones(1, 2)).sum().backward()
+            except RuntimeError as error:
+                print(str(error).splitlines()[0])
+        """,
+    )
+    said = "'allreduce.gradient.0.0.weight..0.bias': rank 1 has left the job without submitting it"
+    assert lines[0][0].endswith(said)
+
+
+def test_pytorch_reads_the_last_operations_of_ranks_that_disagree(tmp_path: pathlib.Path):
+    if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 15):
+        pytest.skip("torchfrtrace reads operations of other libraries than NCCL from PyTorch 2.15 on")
+    run_python(
+        2,
+        """
+        import torch, torch.distributed as dist, hora.torch.distributed
+        dist.init_process_group("hora")
+        dist.all_reduce(torch.ones(4))
+        if dist.get_rank() == 0:
+            dist.send(torch.ones(4), 1)
+        else:
+            dist.recv(torch.ones(4), 0)
+        try:
+            dist.broadcast(torch.ones(2 + dist.get_rank()), 0)
+        except RuntimeError:
+            pass
+        """,
+        environment={"TORCH_FR_DUMP_TEMP_FILE": f"{tmp_path}/rank_"},
+    )
+    read = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", tmp_path, "--prefix", "rank_"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    said = read.stdout + read.stderr
+    assert "collective: hora:broadcast" in said
+    assert "Expected input sizes: '[[2]]' does not match found input sizes: '[[3]]'" in said
+
+
+def test_a_path_to_which_the_last_operations_cannot_be_written_hides_no_error():
+    lines = run_python(
+        2,
+        """
+        import warnings, torch, torch.distributed as dist, hora.torch.distributed
+        warnings.simplefilter("error")
+        dist.init_process_group("hora")
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try:
+                dist.broadcast(torch.ones(2 + dist.get_rank()), 0)
+            except RuntimeError as error:
+                print(str(error).split(":")[0], str(said[0].message).split(":")[0])
+        """,
+        environment={"TORCH_FR_DUMP_TEMP_FILE": "/nowhere/rank_"},
+    )
+    said = "'broadcast.noname.1' the last operations of this rank could not be written"
+    assert lines == [[said]] * 2
+
+
+def test_a_group_that_was_destroyed_refuses_to_work_and_another_one_can_be_made(
+    tmp_path: pathlib.Path,
+):
+    lines = run_python(
+        2,
+        f"""
+        import os, torch, torch.distributed as dist, hora.torch.distributed
         for job in range(2):
-            dist.init_process_group("hora")
+            store = f"file://{tmp_path}/{{job}}"  # servers of two jobs would share a port
+            dist.init_process_group("hora", init_method=store, rank=int(os.environ["RANK"]), world_size=2)
             group = dist.group.WORLD
             tensor = torch.ones(1)
             dist.all_reduce(tensor)
@@ -141,6 +313,63 @@ def test_a_group_that_was_destroyed_refuses_to_work_and_another_one_can_be_made(
     )
     said = "'all_reduce': its process group has been destroyed; make a new one"
     assert lines == [["2.0", "2.0", said]] * 2
+
+
+def test_mistakes_are_sentences_and_the_job_goes_on():
+    lines = run_python(
+        2,
+        """
+        import datetime, os, torch, torch.distributed as dist, hora.torch.distributed
+        dist.init_process_group("hora")
+        rank = dist.get_rank()
+        def say(call):
+            try:
+                call()
+            except (RuntimeError, ValueError) as error:
+                print(str(error).splitlines()[0], flush=True)
+        say(lambda: dist.all_reduce(torch.ones(2, device="meta")))
+        say(lambda: dist.all_reduce(torch.ones(2).to(torch.float8_e4m3fn)))
+        say(lambda: dist.all_reduce(torch.ones(2 + rank)))
+        dist.barrier()
+        child = os.fork()
+        if child == 0:
+            say(lambda: dist.all_reduce(torch.ones(1)))
+            os._exit(0)
+        os.waitpid(child, 0)
+        dist.barrier()
+        """,
+    )
+    for said in lines:
+        assert said[0] == (
+            "'allreduce.noname.1': the tensor is on meta, so it has no elements; give one on the CPU or on a GPU"
+        )
+        assert said[1].startswith(
+            "'allreduce.noname.1': elements of type torch.float8_e4m3fn cannot be sent; convert with .to() "
+        )
+        assert said[2] == (
+            "'allreduce.noname.1': tensor differs between ranks: float32[2] on rank 0, float32[3] on rank 1"
+        )
+        assert re.match(r"this process \(pid \d+\) was forked from the rank \(pid \d+\) and is none", said[3])
+
+
+def test_a_store_without_rank_0_is_an_error_that_says_so():
+    program = """
+        import datetime, torch.distributed as dist, hora.torch.distributed
+        store = dist.HashStore()
+        store.set_timeout(datetime.timedelta(seconds=0.1))
+        try:
+            dist.init_process_group("hora", store=store, rank=1, world_size=2)
+        except RuntimeError as error:
+            print(error)
+        """
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        env=environment_with({}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "rank 1 of 2 has not found rank 0 in PyTorch's store, which all ranks must have" in result.stdout
 
 
 def test_ranks_that_differ_from_those_of_the_job_are_refused(tmp_path: pathlib.Path):

@@ -65,6 +65,9 @@ def wait_on(handle, stream):
 
 devices.gpu_of, devices.tensor_in, devices.wait_on = gpu_of, tensor_in, wait_on
 devices.current_stream = lambda gpu: 0
+devices.future_on = lambda gpus: torch.futures.Future()
+devices.mark_current_stream = lambda gpu: gpu
+devices.let_current_stream_wait = lambda mark: None
 """
 
 
@@ -661,3 +664,27 @@ def test_elastic_training_goes_on_with_gpus(tmp_path: pathlib.Path):
     alone = [float(each) for each in train(1, deaths="")]
     survivors = [float(each) for each in train(3, "--min-np", "1", deaths="1:3:backward,0:7:forward")]
     assert survivors == pytest.approx(alone, rel=1e-4)
+
+
+def test_torch_distributed_lets_the_stream_wait_and_ddp_trains():
+    lines = run_on_gpus(
+        2,
+        """
+        import torch.distributed as dist, hora.torch.distributed
+        dist.init_process_group("hora")
+        memory = hora._job.runtime().allocate(64, gpu)
+        tensor = tensor_in(memory, torch.float32, 16).fill_(rank)
+        work = dist.all_reduce(tensor, async_op=True)
+        assert not waits
+        work.wait()
+        print(len(waits), tensor.tolist() == [1.0] * 16)
+        gathered = torch.zeros(32)
+        dist.all_gather_into_tensor(gathered, tensor)
+        print(gathered.tolist() == [1.0] * 32)
+        torch.manual_seed(1)
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+        model(torch.full((2, 4), float(rank))).sum().backward()
+        print([gradient.item() for gradient in model.module.weight.grad[0]])
+        """,
+    )
+    assert lines == [["1 True", "True", "[1.0, 1.0, 1.0, 1.0]"]] * 2

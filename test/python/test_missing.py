@@ -66,6 +66,26 @@ def test_an_allreduce_of_one_rank_alone():
     assert re.search(rf"main thread is at {place}\n", error), said
 
 
+def test_a_rank_that_does_not_come_to_backward_of_ddp():
+    said = fail("""
+        import torch.distributed as dist, hora.torch.distributed
+        dist.init_process_group("hora")
+        layers = torch.nn.Linear(4, 3), torch.nn.Linear(3, 1)
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers))
+        model.register_comm_hook(model, hora.torch.distributed.ddp_hook)
+        for epoch in range(3):
+            if epoch == 2 and dist.get_rank() == 1:
+                busy()
+            model(torch.ones(2, 4)).sum().backward()
+    """)
+    assert re.search(
+        r"warning: 'allreduce\.gradient\.\d+\.0\.weight\.\.1\.bias' .* has been waited for", said
+    ), said
+    assert "missing:\n  rank 1 (" in said
+    assert " in busy, called from " in said
+    assert "RuntimeError" in said and "Error: 'allreduce.gradient." in said, said
+
+
 def test_a_backward_that_one_rank_leaves_out():
     said = fail("""
         for epoch in range(5):

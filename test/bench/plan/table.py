@@ -91,6 +91,7 @@ MODULES = {
     "b15": "start",
     "b16": "broadcast",
     "b17": "recovery",
+    "b18": "torch_distributed",
 }
 
 

@@ -119,6 +119,27 @@ def let_wait(place: Place) -> None:
     stream.wait_stream(torch.cuda.current_stream(place.gpu))
 
 
+Mark = torch.cuda.Event
+
+
+def mark_current_stream(gpu: int) -> Mark:
+    """A mark behind all that has been put on the current stream of that GPU."""
+    mark = Mark()  # type: ignore[no-untyped-call, unused-ignore]
+    mark.record(torch.cuda.current_stream(gpu))
+    return mark
+
+
+def let_current_stream_wait(mark: Mark) -> None:
+    """Makes the current stream of the mark's GPU wait for it."""
+    mark.wait(torch.cuda.current_stream(mark.device))
+
+
+def future_on(gpus: Iterable[int]) -> torch.futures.Future[Any]:
+    """A future of tensors on these GPUs. The current stream of a thread that waits for it waits for all that
+    was on the current stream of the thread that sets it."""
+    return torch.futures.Future(devices=[torch.device("cuda", gpu) for gpu in gpus])
+
+
 def finish(gpu: int) -> None:
     """Returns when the GPU has done all that PyTorch has given it."""
     torch.cuda.synchronize(gpu)

@@ -11,8 +11,10 @@ import torch
 import hora.torch as hvd
 from hora import _synchronization
 from hora.torch.distributed import tensors
+from hora.torch.distributed.monitored import MonitoredBarrier
 from hora.torch.distributed.reducing import Reducing
-from hora.torch.distributed.starting import Started, Tensors, together
+from hora.torch.distributed.started import Started, together
+from hora.torch.distributed.starting import Tensors
 from hora.torch.distributed.work import Work
 
 
@@ -46,7 +48,7 @@ class ProcessGroup(Reducing):
             opts,
             lambda: together(
                 [
-                    self._gather_all([output], each, tensors.target(output, each))
+                    self._gather_all([output], tensors.apart(each, output), tensors.target(output))
                     for output, each in zip(outputs, given, strict=True)
                 ]
             ),
@@ -66,7 +68,7 @@ class ProcessGroup(Reducing):
 
     def _gather_all(self, outputs: Tensors, given: torch.Tensor, out: torch.Tensor | None = None) -> Started:
         handle = hvd.allgather_async(tensors.flat(given), process_set=self.members, out=out)
-        return Started([handle], list(outputs), tensors.filling(outputs, out))
+        return Started([handle], list(outputs), tensors.filling(outputs, out), [given])
 
     def gather(self, outputs: Sequence[Tensors], given: Tensors, opts: Any) -> Work:
         """The tensors of all ranks, each by itself, on the root."""
@@ -75,7 +77,7 @@ class ProcessGroup(Reducing):
             root = self.ranks[opts.rootRank]
             handle = hvd.gather_async(tensors.flat(given[0]), root, process_set=self.members)
             into = list(outputs[0]) if outputs else []
-            return Started([handle], into, tensors.filling(into, None))
+            return Started([handle], into, tensors.filling(into, None), list(given))
 
         return self.run("gather", opts, start)
 
@@ -89,7 +91,7 @@ class ProcessGroup(Reducing):
             handle = hvd.scatter_async(
                 tensors.joined(parts), root_rank=root, splits=splits, process_set=self.members
             )
-            return Started([handle], [output], tensors.filling([output], None))
+            return Started([handle], [output], tensors.filling([output], None), parts if given else [])
 
         return self.run("scatter", opts, start)
 
@@ -113,7 +115,7 @@ class ProcessGroup(Reducing):
                 whole, [count * each for count in counts], process_set=self.members, out=out
             )
             return Started(
-                [handle], [output], lambda results: tensors.filling([output], out)([results[0][0]])
+                [handle], [output], lambda results: tensors.filling([output], out)([results[0][0]]), [given]
             )
 
         return self.run("all_to_all", opts, start)
@@ -124,7 +126,9 @@ class ProcessGroup(Reducing):
         def start() -> Started:
             splits = [tensors.flat_size(part) for part in given]
             handle = hvd.alltoall_async(tensors.joined(given), splits, process_set=self.members)
-            return Started([handle], list(outputs), lambda results: tensors.fill(outputs, results[0][0]))
+            return Started(
+                [handle], list(outputs), lambda results: tensors.fill(outputs, results[0][0]), list(given)
+            )
 
         return self.run("all_to_all", opts, start)
 
@@ -138,17 +142,18 @@ class ProcessGroup(Reducing):
             lambda: Started(
                 [hvd.isend(tensors.flat(given[0]), self.ranks[destination], tag, self.members)], list(given)
             ),
+            peers=f"{self.rank()}->{destination}",
         )
 
     def recv(self, given: Tensors, source: int, tag: int) -> Work:
         """Receives a tensor from a rank of the group."""
-        return self._receive(given, self.ranks[source], tag)
+        return self._receive(given, self.ranks[source], tag, f"{self.rank()}<-{source}")
 
     def recv_anysource(self, given: Tensors, tag: int) -> Work:
         """Receives a tensor from any rank of the group."""
-        return self._receive(given, hvd.ANY_SOURCE, tag)
+        return self._receive(given, hvd.ANY_SOURCE, tag, f"{self.rank()}<-?")
 
-    def _receive(self, given: Tensors, source: int, tag: int) -> Work:
+    def _receive(self, given: Tensors, source: int, tag: int, peers: str) -> Work:
         out = tensors.target(given[0])
         memory = torch.empty_like(tensors.flat(given[0])) if out is None else out
         work: Work
@@ -163,12 +168,25 @@ class ProcessGroup(Reducing):
             lambda: Started(
                 [hvd.irecv(memory, source=source, tag=tag, process_set=self.members)], list(given), finish
             ),
+            peers,
         )
         return work
 
     def barrier(self, opts: Any = None, timeout: Any = None) -> Work:
         """Ends when all ranks have called it."""
         return self.run("barrier", opts, lambda: Started([_synchronization.start_barrier(self.members)], []))
+
+    def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+        """As `barrier`, but names all ranks that have not come when the time is over. PyTorch 2.15 calls it;
+        older ones refuse it for every backend but Gloo.
+
+        Raises:
+            HoraTimeoutError (a RuntimeError): ranks are missing; the job goes on.
+        """
+        self.check_open("monitored_barrier")
+        if self._monitored is None:
+            self._monitored = MonitoredBarrier(self.members, self.ranks, self.rank())
+        self._monitored.wait(timeout or self.timeout)
 
     # The names of PyTorch up to 2.14.
     _allgather_base = all_gather_single

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 
+import torch.distributed as dist
+
 from hora import _job
-from hora._errors import HoraArgumentError
+from hora._errors import HoraArgumentError, HoraTimeoutError
 from hora._membership import init
 from hora._native import JobListener
 from hora.torch.distributed.pytorch import Store
@@ -41,5 +43,10 @@ def _meet(store: Store, rank: int, size: int) -> None:
         store.set(_LISTENER, f"{listener.coordinator} {listener.secret.hex()}")
         init(rank=0, size=size, listener=listener)
     else:
-        coordinator, secret = store.get(_LISTENER).decode().split()
+        try:
+            coordinator, secret = store.get(_LISTENER).decode().split()
+        except dist.DistError as error:
+            raise HoraTimeoutError(
+                f"rank {rank} of {size} has not found rank 0 in PyTorch's store, which all ranks must have: {error}"
+            ) from error
         init(rank=rank, size=size, coordinator=coordinator, secret=bytes.fromhex(secret))

@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 
 PyTorchGroup: Any = dist.ProcessGroup
 ReduceOp: Any = dist.ReduceOp
 Store = Any
+
+if TYPE_CHECKING:
+    GradBucket = Any
+else:
+    GradBucket = dist.GradBucket

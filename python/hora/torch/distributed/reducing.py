@@ -13,7 +13,8 @@ from hora._job import Handle
 from hora.torch.distributed import tensors
 from hora.torch.distributed.pytorch import ReduceOp
 from hora.torch.distributed.reductions import reduction
-from hora.torch.distributed.starting import Group, Started, Tensors, together
+from hora.torch.distributed.started import Started, together
+from hora.torch.distributed.starting import Group, Tensors
 from hora.torch.distributed.work import Work
 
 
@@ -29,12 +30,13 @@ class Reducing(Group):
         op, factor = _reduction_of(opts)
 
         def start() -> Started:
+            if len(given) == 1 and not given[0].is_sparse:
+                handle = hvd.allreduce_async_(given[0].detach(), None, None, op, factor, 1.0, self.members)
+                return Started([handle], given)
             how: dict[str, Any] = {"op": op, "prescale_factor": factor, "process_set": self.members}
-            if len(given) == 1:
-                return Started([hvd.allreduce_async_(given[0].detach(), **how)], list(given))
-            return Started(
-                [hvd.grouped_allreduce_async_([each.detach() for each in given], **how)], list(given)
-            )
+            if any(each.is_sparse for each in given):
+                return together([_reduce_sparse(each, how) for each in given])
+            return Started([hvd.grouped_allreduce_async_([each.detach() for each in given], **how)], given)
 
         return self.run("all_reduce", opts, start)
 
@@ -75,7 +77,7 @@ class Reducing(Group):
                 self._reduce_to(root, part, opts) for root, part in zip(self.ranks, parts, strict=True)
             ]
             return Started(
-                handles, [outputs[0]], lambda results: tensors.fill([outputs[0]], results[self.rank()])
+                handles, [outputs[0]], lambda results: tensors.fill([outputs[0]], results[self.rank()]), parts
             )
 
         return self.run("reduce_scatter", opts, start)
@@ -92,11 +94,19 @@ class Reducing(Group):
         handle = hvd.reducescatter_async(
             whole, op=op, prescale_factor=factor, process_set=self.members, out=out
         )
-        return Started([handle], [output], tensors.filling([output], out))
+        return Started([handle], [output], tensors.filling([output], out), [whole])
 
     # The names of PyTorch up to 2.14.
     _reduce_scatter_base = reduce_scatter_single
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+
+def _reduce_sparse(given: torch.Tensor, how: dict[str, Any]) -> Started:
+    def finish(results: list[Any]) -> None:
+        with torch.no_grad():
+            given.copy_(results[0])
+
+    return Started([hvd.allreduce_async(given.detach(), **how)], [given], finish)
 
 
 def _reduction_of(opts: Any) -> tuple[int, float]:

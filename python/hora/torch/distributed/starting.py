@@ -5,26 +5,21 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 import hora.torch as hvd
-from hora import _native
+from hora import _job, _native
 from hora._errors import HoraNotInitializedError
-from hora._job import Handle
+from hora.torch._ops import devices
+from hora.torch.distributed.flight_recorder import recorder
+from hora.torch.distributed.monitored import MonitoredBarrier
 from hora.torch.distributed.pytorch import PyTorchGroup
+from hora.torch.distributed.started import Started, together
 from hora.torch.distributed.work import Work
 
 Tensors = Sequence[torch.Tensor]
-
-
-class Started(NamedTuple):
-    """Operations that have been submitted, and what makes the outputs of their results."""
-
-    handles: list[Handle]
-    outputs: list[torch.Tensor]
-    finish: Callable[[list[Any]], None] = lambda results: None
 
 
 class Group(PyTorchGroup):  # type: ignore[misc]
@@ -34,7 +29,6 @@ class Group(PyTorchGroup):  # type: ignore[misc]
     supports_coalescing = False
     supports_splitting = False
     supports_time_estimate = False
-    supports_tensor_alloc = False
 
     def __init__(
         self,
@@ -47,7 +41,8 @@ class Group(PyTorchGroup):  # type: ignore[misc]
         super().__init__(rank, len(ranks))
         self.members = members
         self.ranks = ranks  # in the job, by rank in the group
-        self._timeout = timeout
+        self.timeout = timeout
+        self._monitored: MonitoredBarrier | None = None
         self._group_name = self._group_description = ""
         self._close: Callable[[str], None] | None = close
         self._coalesced: list[tuple[str, Started]] | None = None
@@ -84,9 +79,24 @@ class Group(PyTorchGroup):  # type: ignore[misc]
     def _get_backend(self, device: torch.device) -> Group:
         return self
 
+    def supports_tensor_alloc(self, device: torch.device) -> bool:
+        """Whether `allocate_tensor` can be called for that device."""
+        return device.type in ("cpu", "cuda")
+
+    def allocate_tensor(self, size: int, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """A tensor of so many elements, not initialised, in memory that the ranks of a host share or NCCL
+        knows: operations on it take one copy less. FSDP2 calls it after
+        `set_allocate_memory_from_process_group_for_comm(True)`."""
+        gpu = None if device.type == "cpu" else device.index
+        if gpu is None and device.type == "cuda":
+            gpu = torch.cuda.current_device()
+        memory = _job.runtime().allocate(max(size * dtype.itemsize, 1), gpu)
+        return devices.tensor_in(memory, dtype, size)
+
     def set_timeout(self, timeout: datetime.timedelta) -> None:
-        """The time after which `wait` gives up, where a call has none of its own."""
-        self._timeout = timeout
+        """The time after which `wait` gives up, where a call has none of its own. Of tensors on a GPU `wait`
+        ends as Hora's operations do: HORA_MISSING_TIMEOUT limits it."""
+        self.timeout = timeout
 
     _set_default_timeout = set_timeout
 
@@ -105,24 +115,38 @@ class Group(PyTorchGroup):  # type: ignore[misc]
 
     # --- starting ---
 
-    def run(self, name: str, opts: Any, start: Callable[[], Started]) -> Work:
-        """Starts an operation. If the caller waits at once, this thread carries out what it can."""
-        if self._close is None:
-            raise HoraNotInitializedError(f"'{name}': its process group has been destroyed; make a new one")
+    def run(self, name: str, opts: Any, start: Callable[[], Started], peers: str = "") -> Work:
+        """Starts an operation. If the caller waits at once, this thread carries out what it can. `peers`:
+        the ranks of a message, "0->1"."""
+        self.check_open(name)
         if self._coalesced is not None:
-            self._coalesced.append((name, start()))
+            self._coalesced.append((name, self._recorded(name, peers, start())))
             return self.work_of(name, Started([], []), opts)
         if getattr(opts, "asyncOp", True):
-            return self.work_of(name, start(), opts)
+            return self.work_of(name, self._recorded(name, peers, start()), opts)
         with _native.BlockingScope():
-            work = self.work_of(name, start(), opts)
+            work = self.work_of(name, self._recorded(name, peers, start()), opts)
             work.wait()
         return work
 
+    def _recorded(self, name: str, peers: str, started: Started) -> Started:
+        if not recorder.records:
+            return started
+        inputs = started.outputs if started.inputs is None else started.inputs
+        group = self._group_name, self._group_description
+        title = f"{name} {peers}" if peers else name
+        recorded = recorder.add(title, group, self.ranks, (inputs, started.outputs))
+        return started._replace(recorded=[recorded])
+
+    def check_open(self, name: str) -> None:
+        """Raises HoraNotInitializedError if the group has been destroyed."""
+        if self._close is None:
+            raise HoraNotInitializedError(f"'{name}': its process group has been destroyed; make a new one")
+
     def work_of(self, name: str, started: Started, opts: Any) -> Work:
         given = opts if isinstance(opts, datetime.timedelta) else getattr(opts, "timeout", None)
-        timeout = self._timeout if given is None or given <= datetime.timedelta(0) else given
-        return Work(name, *started, timeout)
+        timeout = self.timeout if given is None or given <= datetime.timedelta(0) else given
+        return Work(name, started, timeout)
 
     def _start_coalescing(self, device: torch.device) -> None:
         self._coalesced = []
@@ -131,19 +155,3 @@ class Group(PyTorchGroup):  # type: ignore[misc]
         parts, self._coalesced = self._coalesced or [], None
         names = ", ".join(dict.fromkeys(name for name, _ in parts))
         return self.work_of(names, together([part for _, part in parts]), None)
-
-
-def together(parts: list[Started]) -> Started:
-    """All of them as one."""
-
-    def finish(results: list[Any]) -> None:
-        begin = 0
-        for part in parts:
-            part.finish(results[begin : begin + len(part.handles)])
-            begin += len(part.handles)
-
-    return Started(
-        [handle for part in parts for handle in part.handles],
-        [output for part in parts for output in part.outputs],
-        finish,
-    )

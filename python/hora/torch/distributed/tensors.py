@@ -21,10 +21,15 @@ def flat(tensor: torch.Tensor) -> torch.Tensor:
 
 def target(output: torch.Tensor, given: torch.Tensor | None = None) -> torch.Tensor | None:
     """The elements of an output, for a result that goes straight there. None if they do not lie side by side,
-    or lie where those of the input do: as FSDP gathers each rank's part in its own place."""
+    or lie where those of the input do."""
     if not output.is_contiguous() or (given is not None and _share_memory(output, given)):
         return None
     return flat(output)
+
+
+def apart(given: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+    """The input, or a copy if it lies in the output: as FSDP gathers each rank's part in its own place."""
+    return given.detach().clone() if _share_memory(output, given) else given
 
 
 def _share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -6,15 +6,18 @@ from __future__ import annotations
 import datetime
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from hora import _job
-from hora._errors import HoraError, HoraTimeoutError
+from hora._errors import HoraArgumentError, HoraError, HoraTimeoutError
 from hora._job import Handle
+from hora.torch._ops import devices
+from hora.torch.distributed.flight_recorder import recorder
+from hora.torch.distributed.started import Started
 
 _NO_TIME = datetime.timedelta(0)
 
@@ -26,29 +29,27 @@ class Work(dist.Work):
     `Future.set_exception`: C++ takes the object for the result then, and DDP dies by a signal.
     """
 
-    def __init__(
-        self,
-        name: str,
-        handles: Sequence[Handle],
-        outputs: Sequence[torch.Tensor],
-        finish: Callable[[list[Any]], None],
-        timeout: datetime.timedelta,
-    ) -> None:
+    def __init__(self, name: str, started: Started, timeout: datetime.timedelta) -> None:
         super().__init__()
         self._name = name
-        self._handles = list(handles)
-        self._outputs = list(outputs)
-        self._finish = finish
+        self._handles = started.handles
+        self._outputs = list(started.outputs)
+        self._gpus = {gpu for output in self._outputs if (gpu := devices.gpu_of(output)) is not None}
+        self._finish = started.finish
+        self._recorded = started.recorded
         self._timeout = timeout
         self._lock = threading.Lock()
+        self._marks: list[devices.Mark] = []  # behind the outputs, on their GPUs
         self._ended = False
         self._error: Exception | None = None
         self.source = -1  #: of a received message: the rank in the group that has sent it
         self._future: torch.futures.Future[Any] | None = None
 
     def wait(self, timeout: datetime.timedelta = _NO_TIME) -> bool:
-        """Returns True when the outputs may be used. Raises RuntimeError."""
-        self._await(timeout if timeout > _NO_TIME else self._timeout)
+        """Returns True when the outputs may be used: on a GPU by the current stream, or with a timeout by the
+        host, too. Raises RuntimeError."""
+        if timeout > _NO_TIME or not (self._gpus or self._ended):
+            self._await(timeout if timeout > _NO_TIME else self._timeout)
         self._taken()
         return True
 
@@ -58,7 +59,7 @@ class Work(dist.Work):
 
     def is_completed(self) -> bool:
         """Whether `wait` would return at once."""
-        return self._ended or all(_job.poll(handle) for handle in self._handles)
+        return self._ended or all(self._ends_within(handle, 0.0) for handle in self._handles)
 
     def is_success(self) -> bool:
         """Whether it has ended without an error."""
@@ -84,18 +85,14 @@ class Work(dist.Work):
 
     def get_future(self) -> torch.futures.Future[Any]:
         """A future of the outputs."""
-        with self._lock:
-            if self._future is None:
-                self._future = self._make_future()
-            return self._future
+        if self._future is None:
+            self._future = self.future_of(lambda outputs: outputs)
+        return self._future
 
-    def _make_future(self) -> torch.futures.Future[Any]:
-        trigger: torch.futures.Future[Any] = torch.futures.Future()
-
-        def outputs(_: Any) -> list[torch.Tensor]:
-            return self._taken()
-
-        made = trigger.then(outputs)
+    def future_of(self, make: Callable[[list[torch.Tensor]], Any]) -> torch.futures.Future[Any]:
+        """A future of what `make` makes of the outputs."""
+        trigger = devices.future_on(self._gpus)
+        made = trigger.then(lambda _: make(self._taken()))
         left = [len(self._handles)]
 
         def end(_: Handle) -> None:
@@ -103,11 +100,12 @@ class Work(dist.Work):
             if left[0] == 0:
                 trigger.set_result(None)
 
-        if self._ended or not self._handles:
-            trigger.set_result(None)
-        else:
-            for handle in self._handles:
+        with self._lock:
+            under_way = bool(self._handles) and not self._ended
+            for handle in self._handles if under_way else ():
                 handle.then(end)
+        if not under_way:
+            trigger.set_result(None)  # calls what makes the result
         return made
 
     def _await(self, timeout: datetime.timedelta) -> None:
@@ -116,18 +114,31 @@ class Work(dist.Work):
         for handle in self._handles:
             if self._ended:
                 return
-            if not _job.wait_for(handle, end - time.monotonic()):
+            if not self._ends_within(handle, end - time.monotonic()):
+                recorder.note_failure(self._recorded)
                 raise HoraTimeoutError(
                     f"'{self._name}' has not ended within {timeout.total_seconds():g} s, the timeout of its "
                     "group or of this call"
                 )
 
+    def _ends_within(self, handle: Handle, seconds: float) -> bool:
+        try:
+            return _job.wait_for(handle, seconds)
+        except HoraArgumentError:
+            with self._lock:  # another thread takes the results
+                if self._ended:
+                    return True
+            raise
+
     def _taken(self) -> list[torch.Tensor]:
         """The outputs, when all have ended. Raises RuntimeError."""
-        with self._lock:
-            self._take()
+        if not self._ended:
+            with self._lock:
+                self._take()
         if self._error is not None:
             raise self._error
+        for mark in self._marks:
+            devices.let_current_stream_wait(mark)
         return self._outputs
 
     def _take(self) -> None:
@@ -140,6 +151,14 @@ class Work(dist.Work):
                 results.append(_job.synchronize(handle))
             except HoraError as error:
                 self._error = self._error or error
-        self._ended = True
         if self._error is None:
-            self._finish(results)
+            try:
+                self._finish(results)
+            except Exception as error:  # of outputs that do not fit: each caller gets it
+                self._error = error
+        if self._error is None:
+            self._marks = [devices.mark_current_stream(gpu) for gpu in self._gpus]
+            recorder.note_success(self._recorded)
+        else:
+            recorder.note_failure(self._recorded)
+        self._ended = True  # last: another thread may use the outputs then

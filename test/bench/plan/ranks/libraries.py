@@ -142,12 +142,14 @@ class Hora(Horovod):
 
 
 class Gloo(Library):
-    def __init__(self) -> None:
+    """A backend of torch.distributed."""
+
+    def __init__(self, backend: str = "gloo") -> None:
         super().__init__()
         import torch.distributed
 
         self._dist = torch.distributed
-        self._dist.init_process_group("gloo")
+        self._dist.init_process_group(backend)
         self.rank, self.size = self._dist.get_rank(), self._dist.get_world_size()
 
     def barrier(self) -> None:
@@ -168,11 +170,44 @@ class Gloo(Library):
         nn.parallel.DistributedDataParallel(model)
 
     def wrapped(self, model: nn.Module, **options: Any) -> tuple[nn.Module, torch.optim.Optimizer, Finish]:
+        if options.pop("fully_shard", False):
+            self._shard(model)
+            return model, plain_sgd(model), lambda: None
+        hook = options.pop("hook", False)
         parallel = nn.parallel.DistributedDataParallel(model, **options)
+        if hook:
+            from hora.torch.distributed import ddp_hook
+
+            parallel.register_comm_hook(parallel, ddp_hook)
         return parallel, plain_sgd(model), lambda: None
+
+    def _shard(self, model: nn.Module) -> None:
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        mesh = init_device_mesh("cpu", (self.size,))
+        for layer in model.children():
+            if isinstance(layer, nn.Linear):
+                fully_shard(layer, mesh=mesh)
+        fully_shard(model, mesh=mesh)
 
     def close(self) -> None:
         self._dist.destroy_process_group()
 
 
-LIBRARIES: dict[str, Callable[[], Library]] = {"none": Alone, "hora": Hora, "horovod": Horovod, "gloo": Gloo}
+class HoraInTorch(Gloo):
+    """Hora as a backend of torch.distributed."""
+
+    def __init__(self) -> None:
+        import hora.torch.distributed  # noqa: F401 - registers the backend
+
+        super().__init__("hora")
+
+
+LIBRARIES: dict[str, Callable[[], Library]] = {
+    "none": Alone,
+    "hora": Hora,
+    "hora c10d": HoraInTorch,
+    "horovod": Horovod,
+    "gloo": Gloo,
+}

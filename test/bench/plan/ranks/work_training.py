@@ -30,7 +30,19 @@ def mlp() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
     return nn.Sequential(*layers, nn.Linear(1024, 10)), torch.randn(128, 1024), torch.randint(10, (128,))
 
 
-MODELS: dict[str, Callable[[], tuple[nn.Module, torch.Tensor, torch.Tensor]]] = {"CNN": cnn, "MLP": mlp}
+def deep() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
+    """24 layers of 1024: 100 MB of gradients."""
+    layers: list[nn.Module] = []
+    for _ in range(24):
+        layers += [nn.Linear(1024, 1024), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(1024, 10)), torch.randn(16, 1024), torch.randint(10, (16,))
+
+
+MODELS: dict[str, Callable[[], tuple[nn.Module, torch.Tensor, torch.Tensor]]] = {
+    "CNN": cnn,
+    "MLP": mlp,
+    "100 MB": deep,
+}
 
 
 def work(library: Library, models: list[str], iterations: int, **options: Any) -> dict[str, Any]:
