@@ -11,7 +11,9 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <sstream>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hora {
@@ -104,6 +106,32 @@ RankAssignment torchrun(const LookUp& variables) {
   return assignment;
 }
 
+/// The first host on which jsrun starts processes: LSB_MCPU_HOSTS is "batch 1 a 42 b 42", and a batch host
+/// with one slot before larger ones runs the script alone.
+std::string first_host_of_lsf(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::pair<std::string, int>> hosts;
+  for (std::string host; in >> host;) {
+    int slots = 0;
+    if (!(in >> slots)) return {};
+    hosts.emplace_back(host, slots);
+  }
+  if (hosts.empty()) return {};
+  const bool batch = hosts.size() > 1 && hosts[0].second == 1 && hosts[1].second > 1;
+  return hosts[batch ? 1 : 0].first;
+}
+
+/// LSF with IBM's job step manager.
+RankAssignment jsrun(const LookUp& variables) {
+  const Launcher in(variables, "jsrun");
+  RankAssignment assignment = in.assignment("JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE");
+  if (in.has("JSM_NAMESPACE_LOCAL_SIZE"))
+    in.set_local(assignment, "JSM_NAMESPACE_LOCAL_RANK", "JSM_NAMESPACE_LOCAL_SIZE");
+  assignment.job = in.name({"LSB_JOBID", "LSB_JOBINDEX", "PMIX_NAMESPACE"});
+  assignment.first_host = first_host_of_lsf(in.text("LSB_MCPU_HOSTS"));
+  return assignment;
+}
+
 RankAssignment open_mpi(const LookUp& variables) {
   const Launcher in(variables, "Open MPI");
   RankAssignment assignment = in.assignment("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
@@ -175,6 +203,13 @@ RankAssignment pytorch(const LookUp& variables) {
   return assignment;
 }
 
+/// Whether jsrun's numbers count: they do unless an mpirun inside of its task has started this process.
+bool is_jsrun(const LookUp& variables) {
+  const auto rank = variables("JSM_NAMESPACE_RANK");
+  const auto other = variables("OMPI_COMM_WORLD_RANK");
+  return rank && variables("JSM_NAMESPACE_SIZE") && (!other || *other == *rank);
+}
+
 bool is_task_of_slurm(const LookUp& variables) {
   const auto step = variables("SLURM_STEP_ID");
   if (!step || !variables("SLURM_STEP_NUM_TASKS")) return false;
@@ -216,6 +251,7 @@ std::uint64_t hash(std::string_view text) {
 
 std::optional<RankAssignment> find_rank_assignment(const LookUp& variables) {
   if (variables("TORCHELASTIC_RUN_ID")) return torchrun(variables);
+  if (is_jsrun(variables)) return jsrun(variables);
   if (variables("OMPI_COMM_WORLD_RANK")) return open_mpi(variables);
   if (is_pmi(variables)) return pmi(variables);
   if (variables("FLUX_TASK_RANK")) return flux(variables);

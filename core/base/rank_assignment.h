@@ -30,6 +30,7 @@ using LookUp = std::function<std::optional<std::string>(const char* name)>;
 // variables are those of the processes that they started, not of the ranks. Hence this order:
 //
 //   torchrun    starts nothing but ranks, so nothing is inside it; one runs on each host, often under srun.
+//   jsrun       LSF's, which speaks Open MPI's words, too: an mpirun inside of a task says something else.
 //   Open MPI    mpirun starts its daemons by srun in a Slurm allocation: its ranks inherit from them.
 //   PMI         MPICH's, Intel's and Cray's mpiexec do the same. But Flux and srun --mpi=pmi2 speak PMI, too:
 //               where their own numbers say the same, they count, because they tell more.

@@ -94,10 +94,35 @@ def test_an_mpi_job_has_what_the_operator_wants():
     assert spec["sshAuthMountPath"] == "/root/.ssh"
 
 
-@pytest.mark.parametrize("name", ["indexed-job.yaml", "mpijob.yaml"])
+@pytest.mark.parametrize("name", ["trainer-torch.yaml", "trainer-mpi.yaml"])
+def test_a_job_of_trainer_fits_its_runtime(name: str):
+    runtime, job = of_kind(name, "ClusterTrainingRuntime"), of_kind(name, "TrainJob")
+    assert runtime["apiVersion"] == job["apiVersion"] == "trainer.kubeflow.org/v1alpha1"
+    assert job["spec"]["runtimeRef"]["name"] == runtime["metadata"]["name"]
+    trainer = job["spec"]["trainer"]
+    assert trainer["numNodes"] == runtime["spec"]["mlPolicy"]["numNodes"]
+    jobs = {each["name"]: each["template"] for each in runtime["spec"]["template"]["spec"]["replicatedJobs"]}
+    # Trainer puts the job's settings into the container `node` of the part that has this label.
+    step = "trainer.kubeflow.org/trainjob-ancestor-step"
+    (of_trainer,) = [each for each in jobs.values() if step in each.get("metadata", {}).get("labels", {})]
+    (container,) = of_trainer["spec"]["template"]["spec"]["containers"]
+    assert container["name"] == "node"
+    ranks = trainer["numNodes"] * trainer["numProcPerNode"]
+    if "mpi" in runtime["spec"]["mlPolicy"]:
+        assert runtime["spec"]["mlPolicy"]["mpi"]["numProcPerNode"] == trainer["numProcPerNode"]
+        assert f"exec hrun -np {ranks} --hostfile /etc/mpi/hostfile " in container["command"][-1]
+        (node,) = jobs["node"]["spec"]["template"]["spec"]["containers"]
+        assert "sshd" in node["command"][-1]
+    else:
+        assert container["command"][0] == "torchrun"  # which reads PET_NNODES and the others
+
+
+@pytest.mark.parametrize(
+    "name", ["indexed-job.yaml", "mpijob.yaml", "trainer-torch.yaml", "trainer-mpi.yaml"]
+)
 def test_manifests_set_no_variable_that_means_nothing_and_run_what_the_image_has(name: str):
     text = (FOLDER / name).read_text()
     for variable in re.findall(r"\bHORA_[A-Z_]+", text):
         assert f'"{variable}"' in CONFIG, variable
-    for program in re.findall(r"examples/\w+\.py", text):
+    for program in re.findall(r"examples/[\w/]+\.py", text):
         assert (ROOT / program).exists()

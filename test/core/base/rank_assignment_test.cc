@@ -193,6 +193,35 @@ TEST(RankAssignment, IsPalsThroughPmi) {
   EXPECT_EQ(assignment_in(pals)->job, "PALS_APID=a1 ");
 }
 
+TEST(RankAssignment, IsJsrunsUnlessAnMpirunInsideOfItSaysSomethingElse) {
+  const Variables jsrun{{"JSM_NAMESPACE_RANK", "5"},
+                        {"JSM_NAMESPACE_SIZE", "8"},
+                        {"JSM_NAMESPACE_LOCAL_RANK", "1"},
+                        {"JSM_NAMESPACE_LOCAL_SIZE", "4"},
+                        {"LSB_JOBID", "77"},
+                        {"LSB_MCPU_HOSTS", "batch 1 h1 42 h2 42"},
+                        {"OMPI_COMM_WORLD_RANK", "5"},
+                        {"OMPI_COMM_WORLD_SIZE", "8"},
+                        {"PMIX_RANK", "5"}};
+  EXPECT_EQ(numbers_in(jsrun), (std::vector{5, 8, 1, 4, 0, 0}));
+  const auto assignment = assignment_in(jsrun).value();
+  EXPECT_EQ(assignment.launcher, "jsrun");
+  EXPECT_EQ(assignment.job, "LSB_JOBID=77 ");
+  EXPECT_EQ(assignment.first_host, "h1");
+  const auto first_host = [&](const std::string& hosts) {
+    return assignment_in(jsrun + Variables{{"LSB_MCPU_HOSTS", hosts}})->first_host;
+  };
+  EXPECT_EQ(first_host("h1 4 h2 4"), "h1");
+  EXPECT_EQ(first_host("h1 1"), "h1");
+  EXPECT_EQ(first_host("h1 1 h2 1"), "h1");
+  EXPECT_EQ(first_host("h1 h2"), "");
+  EXPECT_EQ(launcher_in(jsrun + Variables{{"OMPI_COMM_WORLD_RANK", "0"},
+                                          {"OMPI_COMM_WORLD_SIZE", "2"},
+                                          {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                                          {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}),
+            "Open MPI");
+}
+
 TEST(RankAssignment, IsFluxs) {
   EXPECT_EQ(numbers_in(kFlux), (std::vector{3, 4, 3, 4, 0, 1}));
   EXPECT_EQ(launcher_in(kFlux + kDaemon), "Flux");
