@@ -11,9 +11,12 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <numeric>
+#include <sstream>
+#include <system_error>
 
 namespace hora {
 namespace {
@@ -22,18 +25,22 @@ constexpr std::size_t kLongestVersion = 64;
 constexpr std::size_t kLongestValue = 256;       // of a knob
 constexpr std::size_t kLongestArguments = 1024;  // what is longer is compared up to there
 
-/// The words that this process was started with, after the program's name.
+/// The words that this process was started with, after the program's name; files by their whole paths.
 std::string own_arguments() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string words{std::istreambuf_iterator<char>(file), {}};
   words.erase(0, words.find('\0') + 1);
   if (words.find("--multiprocessing-fork") != std::string::npos) return {};  // Python's own, of each process
-  if (!words.empty()) words.pop_back();                                      // the last word ends, too
-  for (char& each : words) {
-    if (each == '\0') each = ' ';
+  std::string arguments;
+  std::istringstream in(words);
+  for (std::string word; std::getline(in, word, '\0');) {
+    if (!arguments.empty()) arguments += ' ';
+    std::error_code is_no_file;  // launchers that start ranks from a rank name the script by its whole path
+    const auto path = std::filesystem::canonical(word, is_no_file);
+    arguments += is_no_file || !std::filesystem::is_regular_file(path, is_no_file) ? word : path.string();
   }
-  words.resize(std::min(words.size(), kLongestArguments));
-  return words;
+  arguments.resize(std::min(arguments.size(), kLongestArguments));
+  return arguments;
 }
 
 template <typename Use>

@@ -352,6 +352,22 @@ def test_mistakes_are_sentences_and_the_job_goes_on():
         assert re.match(r"this process \(pid \d+\) was forked from the rank \(pid \d+\) and is none", said[3])
 
 
+def test_a_world_size_that_is_not_hruns_is_refused_at_once(tmp_path: pathlib.Path):
+    lines = run_python(
+        2,
+        f"""
+        import torch.distributed as dist, hora.torch.distributed
+        store = dist.FileStore("{tmp_path}/store", 3)
+        try:
+            dist.init_process_group("hora", store=store, rank=0, world_size=3)
+        except ValueError as error:
+            print(str(error).split(" of its job:")[0])
+        """,
+    )
+    said = "this process is rank 0 of 3 for torch.distributed, but rank {} of 2"
+    assert lines == [[said.format(rank)] for rank in range(2)]
+
+
 def test_a_store_without_rank_0_is_an_error_that_says_so():
     program = """
         import datetime, torch.distributed as dist, hora.torch.distributed

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """init and shutdown, again and again."""
 
-from ranks import run_python
+import pathlib
+import sys
+
+from ranks import hrun, run_python
 from ready_ranks import run_ready
 
 
@@ -230,3 +233,15 @@ def test_init_without_memory_for_a_thread_says_what_that_is_for_and_may_be_tried
         in lines[0][0]
     )
     assert lines[0][1] == "1"
+
+
+def test_ranks_may_name_their_program_by_different_paths(tmp_path: pathlib.Path):
+    (tmp_path / "program.py").write_text("import hora\nhora.init()\n")
+    named = {"0": "program.py", "1": str(tmp_path / "program.py"), "2": "./program.py"}
+    choice = "\n".join(f"{rank}) exec {sys.executable} {path};;" for rank, path in named.items())
+    command = f"cd {tmp_path}; case $HORA_RANK in\n{choice}\nesac"
+    said = hrun("-np", "3", "sh", "-c", command)
+    assert said.returncode == 0, said.stderr
+    assert "other arguments" not in said.stderr
+    said = hrun("-np", "2", "sh", "-c", f"cd {tmp_path}; exec {sys.executable} program.py $HORA_RANK")
+    assert "ranks were started with other arguments" in said.stderr

@@ -20,7 +20,7 @@ NOT_TRIED = ("clang-format", "clang-tidy", "nvidia-", "ruff")
 ALL = ("test/python", "test/gpu", "test/examples", "test/packaging")
 
 # For every ./dev test: pickled functions, all names and signatures, PyTorch beside the fake NCCL, the
-# programs of the pages.
+# backend of torch.distributed, the programs of the pages.
 SAMPLE = (
     "test/python/test_run.py",
     "test/python/test_names.py",
@@ -28,6 +28,8 @@ SAMPLE = (
     "test/python/test_gpu_lane.py::test_gradients_lie_side_by_side_in_memory_of_horas",
     "test/packaging/test_packaging.py::test_the_program_of_the_pages_learns_in_cpp",
     "test/packaging/test_packaging.py::test_the_program_of_the_pages_learns_in_python",
+    "test/packaging/test_packaging.py::test_torch_distributed_finds_the_backend_without_an_import",
+    "test/python/test_distributed.py",
 )
 
 

@@ -13,7 +13,7 @@ import time
 import xml.etree.ElementTree as xml
 from collections.abc import Callable, Mapping, Sequence
 
-from . import newest, setup, times
+from . import frameworks, newest, setup, times
 from .shell import LOGS, PYTHON, ROOT, VENV, Failed, Word, end_of_log, last_lines, run_quietly
 
 FUZZ_SECONDS = 10  # a sample, from what is known; ./dev fuzz MINUTES searches
@@ -206,7 +206,8 @@ def core_only() -> Tally:
 
 
 def examples(whole: bool) -> Tally:
-    return pytest("examples", "test/examples", "test/packaging", whole=whole)
+    other = f"--ignore={frameworks.TESTS}"  # a suite of its own
+    return pytest("examples", "test/examples", "test/packaging", other, whole=whole)
 
 
 def hosts(whole: bool) -> Tally:
@@ -234,6 +235,12 @@ def with_newest(*chosen: str) -> Tally:
     packages."""
     print(f"    with {newest.versions()}", flush=True)
     return pytest("newest", *chosen, python=newest.PYTHON)
+
+
+def with_frameworks(whole: bool) -> Tally:
+    """Frameworks that train with torch.distributed, on Hora."""
+    print(f"    with {frameworks.versions()}", flush=True)
+    return pytest("frameworks", frameworks.TESTS, python=frameworks.PYTHON, whole=whole)
 
 
 def build_ahead(configuration: str, preset: str) -> None:
@@ -294,12 +301,20 @@ SUITES = [
         lambda: with_newest(*newest.ALL),
         beside=True,
     ),
+    Suite(
+        "frameworks",
+        lambda: with_frameworks(whole=False),
+        ["frameworks"],
+        frameworks.prepare,
+        lambda: with_frameworks(whole=True),
+        beside=True,
+    ),
 ]
 
 
 # Suites that compile or install the most. Unless all is asked for, each commit runs those of one line. The programs
 # of torch take six minutes to compile, as those of a sanitizer do.
-TURNS = (("tsan",), ("asan",), ("fuzz", "core-only", "torch"), ("newest", "torch"))
+TURNS = (("tsan",), ("asan",), ("fuzz", "core-only", "torch", "frameworks"), ("newest", "torch"))
 
 
 def of_this_turn() -> list[Suite]:

@@ -24,14 +24,20 @@ def join(store: Store, rank: int, size: int) -> None:
     join."""
     if not _job.is_initialized():
         if "HORA_SECRET_FD" in os.environ:
+            if {"HORA_RANK", "HORA_SIZE"} <= os.environ.keys():
+                _check_place((rank, size), (int(os.environ["HORA_RANK"]), int(os.environ["HORA_SIZE"])))
             init()
         else:
             _meet(store, rank, size)
-    if (_job.rank(), _job.size()) != (rank, size):
+    _check_place((rank, size), (_job.rank(), _job.size()))
+
+
+def _check_place(wanted: tuple[int, int], own: tuple[int, int]) -> None:
+    """Raises HoraArgumentError if the rank and the size of torch.distributed are not those of the job."""
+    if wanted != own:
         raise HoraArgumentError(
-            f"this process is rank {rank} of {size} for torch.distributed, but rank {_job.rank()} of "
-            f"{_job.size()} of its job: leave rank= and world_size= to the launcher, or call hora.shutdown() "
-            "first"
+            f"this process is rank {wanted[0]} of {wanted[1]} for torch.distributed, but rank {own[0]} of "
+            f"{own[1]} of its job: leave rank= and world_size= to the launcher, or call hora.shutdown() first"
         )
 
 
@@ -47,6 +53,7 @@ def _meet(store: Store, rank: int, size: int) -> None:
             coordinator, secret = store.get(_LISTENER).decode().split()
         except dist.DistError as error:
             raise HoraTimeoutError(
-                f"rank {rank} of {size} has not found rank 0 in PyTorch's store, which all ranks must have: {error}"
+                f"rank {rank} of {size} has not found rank 0 in PyTorch's store, which all ranks must have: "
+                f"{error}"
             ) from error
         init(rank=rank, size=size, coordinator=coordinator, secret=bytes.fromhex(secret))

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ZeRO-1 in DDP: each rank keeps a part of the optimizer's state. An argument names another backend.
+
+    torchrun --standalone --nproc-per-node 2 examples/frameworks/zero1.py
+    hrun -np 2 python examples/frameworks/zero1.py
+
+Expected output (figures differ a little from machine to machine; ... is any text):
+    epoch 0  loss ...
+    epoch 2  loss 0...
+    parameters: sum ..., equal on 2 ranks
+"""
+
+import sys
+
+import digits
+import torch
+import torch.distributed as dist
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler
+
+dist.init_process_group(sys.argv[1] if sys.argv[1:] else "hora")
+data = digits.read()
+order = DistributedSampler(data)
+loader = DataLoader(data, batch_size=32, sampler=order)
+net = DistributedDataParallel(digits.network())
+optimizer = ZeroRedundancyOptimizer(net.parameters(), torch.optim.Adam, lr=0.01)
+
+for epoch in range(3):
+    order.set_epoch(epoch)
+    total = torch.zeros(())
+    for pixels, labels in loader:
+        optimizer.zero_grad()
+        loss = cross_entropy(net(pixels), labels)
+        loss.backward()
+        optimizer.step()
+        total += loss.detach()
+    dist.all_reduce(total)
+    if dist.get_rank() == 0:
+        print(f"epoch {epoch}  loss {total.item() / len(loader) / dist.get_world_size():.6f}", flush=True)
+
+parameters = digits.sum_of_parameters(net)
+if dist.get_rank() == 0:
+    print(f"parameters: sum {parameters}")
+dist.destroy_process_group()
