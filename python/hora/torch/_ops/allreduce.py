@@ -64,7 +64,8 @@ def _start(tensor: torch.Tensor, name: str | None, how: Reduction) -> Handle:
         return start(_into_new(tensor, named, how))
 
 
-def _start_in_place(tensor: torch.Tensor, name: str | None, how: Reduction) -> Handle:
+def start_in_place(tensor: torch.Tensor, name: str | None, how: Reduction) -> Handle:
+    """`allreduce_async_`, with the arguments of the reduction as one."""
     with Naming("allreduce", name, how.process_set) as named:
         if in_transfer(how.compression):
             started = start_at_once(_native.Operation.allreduce, named, tensor, tensor, *how.natively())
@@ -115,7 +116,7 @@ def allreduce_async_(
     returns the tensor. A tensor whose elements do not lie side by side has its new values once `synchronize`
     has returned."""
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set, compression)
-    return _start_in_place(tensor, name, how)
+    return start_in_place(tensor, name, how)
 
 
 def allreduce_(
@@ -134,7 +135,7 @@ def allreduce_(
         HoraInternalError (a RuntimeError): as `allreduce`.
     """
     how = Reduction(ops.chosen(average, op), prescale_factor, postscale_factor, process_set)
-    result: torch.Tensor = _job.run(_start_in_place, tensor, name, how)
+    result: torch.Tensor = _job.run(start_in_place, tensor, name, how)
     return result
 
 

@@ -10,6 +10,8 @@ import torch
 
 import hora.torch as hvd
 from hora._job import Handle
+from hora.torch._ops.allreduce import start_in_place
+from hora.torch._ops.reduction import Reduction
 from hora.torch.distributed import tensors
 from hora.torch.distributed.pytorch import ReduceOp
 from hora.torch.distributed.reductions import reduction
@@ -31,14 +33,19 @@ class Reducing(Group):
 
         def start() -> Started:
             if len(given) == 1 and not given[0].is_sparse:
-                handle = hvd.allreduce_async_(given[0].detach(), None, None, op, factor, 1.0, self.members)
-                return Started([handle], given)
+                return Started([start_in_place(given[0].detach(), None, self._how(op, factor))], given)
             how: dict[str, Any] = {"op": op, "prescale_factor": factor, "process_set": self.members}
             if any(each.is_sparse for each in given):
                 return together([_reduce_sparse(each, how) for each in given])
             return Started([hvd.grouped_allreduce_async_([each.detach() for each in given], **how)], given)
 
         return self.run("all_reduce", opts, start)
+
+    def _how(self, op: int, factor: float) -> Reduction:
+        known = self._reductions.get((op, factor))
+        if known is None:
+            known = self._reductions[op, factor] = Reduction(op, factor, 1.0, self.members)
+        return known
 
     def reduce(self, given: Tensors, opts: Any) -> Work:
         """The tensor of the root becomes the reduced one."""

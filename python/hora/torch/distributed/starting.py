@@ -13,11 +13,12 @@ import hora.torch as hvd
 from hora import _job, _native
 from hora._errors import HoraNotInitializedError
 from hora.torch._ops import devices
+from hora.torch._ops.reduction import Reduction
 from hora.torch.distributed.flight_recorder import recorder
 from hora.torch.distributed.monitored import MonitoredBarrier
 from hora.torch.distributed.pytorch import PyTorchGroup
 from hora.torch.distributed.started import Started, together
-from hora.torch.distributed.work import Work
+from hora.torch.distributed.work import NO_TIME, Work, finish
 
 Tensors = Sequence[torch.Tensor]
 
@@ -42,7 +43,9 @@ class Group(PyTorchGroup):  # type: ignore[misc]
         self.members = members
         self.ranks = ranks  # in the job, by rank in the group
         self.timeout = timeout
+        self._done = Work("", Started([], []), timeout)  # of calls that have waited
         self._monitored: MonitoredBarrier | None = None
+        self._reductions: dict[tuple[int, float], Reduction] = {}  # made once, for operations and factors
         self._group_name = self._group_description = ""
         self._close: Callable[[str], None] | None = close
         self._coalesced: list[tuple[str, Started]] | None = None
@@ -125,9 +128,8 @@ class Group(PyTorchGroup):  # type: ignore[misc]
         if getattr(opts, "asyncOp", True):
             return self.work_of(name, self._recorded(name, peers, start()), opts)
         with _native.BlockingScope():
-            work = self.work_of(name, self._recorded(name, peers, start()), opts)
-            work.wait()
-        return work
+            finish(name, self._recorded(name, peers, start()), self._timeout_of(opts))
+        return self._done
 
     def _recorded(self, name: str, peers: str, started: Started) -> Started:
         if not recorder.records:
@@ -144,9 +146,11 @@ class Group(PyTorchGroup):  # type: ignore[misc]
             raise HoraNotInitializedError(f"'{name}': its process group has been destroyed; make a new one")
 
     def work_of(self, name: str, started: Started, opts: Any) -> Work:
+        return Work(name, started, self._timeout_of(opts))
+
+    def _timeout_of(self, opts: Any) -> datetime.timedelta:
         given = opts if isinstance(opts, datetime.timedelta) else getattr(opts, "timeout", None)
-        timeout = self.timeout if given is None or given <= datetime.timedelta(0) else given
-        return Work(name, started, timeout)
+        return self.timeout if given is None or given <= NO_TIME else given
 
     def _start_coalescing(self, device: torch.device) -> None:
         self._coalesced = []

@@ -6,7 +6,7 @@ from __future__ import annotations
 import datetime
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -19,7 +19,46 @@ from hora.torch._ops import devices
 from hora.torch.distributed.flight_recorder import recorder
 from hora.torch.distributed.started import Started
 
-_NO_TIME = datetime.timedelta(0)
+NO_TIME = datetime.timedelta(0)
+
+
+def finish(name: str, started: Started, timeout: datetime.timedelta) -> None:
+    """Waits for operations, and makes their outputs. For a caller that needs no Work, which takes longer.
+
+    Raises:
+        HoraError (a RuntimeError): the operations have failed, or not ended within the time.
+    """
+    try:
+        end = time.monotonic() + timeout.total_seconds()
+        for handle in started.handles:
+            if not _job.wait_for(handle, end - time.monotonic()):
+                raise _timed_out(name, timeout)
+        started.finish(_results(started.handles))
+    except HoraError:
+        recorder.note_failure(started.recorded)
+        raise
+    recorder.note_success(started.recorded)
+
+
+def _timed_out(name: str, timeout: datetime.timedelta) -> HoraTimeoutError:
+    return HoraTimeoutError(
+        f"'{name}' has not ended within {timeout.total_seconds():g} s, the timeout of its group or of this "
+        "call"
+    )
+
+
+def _results(handles: Sequence[Handle]) -> list[Any]:
+    """The results of all. Raises the first error when all have ended: their memory is lent until then."""
+    results = []
+    failure: HoraError | None = None
+    for handle in handles:
+        try:
+            results.append(_job.synchronize(handle))
+        except HoraError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return results
 
 
 class Work(dist.Work):
@@ -45,11 +84,11 @@ class Work(dist.Work):
         self.source = -1  #: of a received message: the rank in the group that has sent it
         self._future: torch.futures.Future[Any] | None = None
 
-    def wait(self, timeout: datetime.timedelta = _NO_TIME) -> bool:
+    def wait(self, timeout: datetime.timedelta = NO_TIME) -> bool:
         """Returns True when the outputs may be used: on a GPU by the current stream, or with a timeout by the
         host, too. Raises RuntimeError."""
-        if timeout > _NO_TIME or not (self._gpus or self._ended):
-            self._await(timeout if timeout > _NO_TIME else self._timeout)
+        if timeout > NO_TIME or not (self._gpus or self._ended):
+            self._await(timeout if timeout > NO_TIME else self._timeout)
         self._taken()
         return True
 
@@ -116,10 +155,7 @@ class Work(dist.Work):
                 return
             if not self._ends_within(handle, end - time.monotonic()):
                 recorder.note_failure(self._recorded)
-                raise HoraTimeoutError(
-                    f"'{self._name}' has not ended within {timeout.total_seconds():g} s, the timeout of its "
-                    "group or of this call"
-                )
+                raise _timed_out(self._name, timeout)
 
     def _ends_within(self, handle: Handle, seconds: float) -> bool:
         try:
@@ -145,17 +181,10 @@ class Work(dist.Work):
         """Takes the results. Under the lock, when all have ended."""
         if self._ended:
             return
-        results = []
-        for handle in self._handles:
-            try:
-                results.append(_job.synchronize(handle))
-            except HoraError as error:
-                self._error = self._error or error
-        if self._error is None:
-            try:
-                self._finish(results)
-            except Exception as error:  # of outputs that do not fit: each caller gets it
-                self._error = error
+        try:
+            self._finish(_results(self._handles))
+        except Exception as error:  # also of outputs that do not fit: each caller gets it
+            self._error = error
         if self._error is None:
             self._marks = [devices.mark_current_stream(gpu) for gpu in self._gpus]
             recorder.note_success(self._recorded)

@@ -159,6 +159,9 @@ class Gloo(Library):
         under_way = self._dist.all_reduce(tensor, async_op=True)
         return under_way.wait  # type: ignore[no-any-return]
 
+    def reduce(self, name: str, tensor: torch.Tensor) -> None:
+        self._dist.all_reduce(tensor)
+
     def reduce_halves(self, name: str, tensor: torch.Tensor) -> None:
         """Reduces as DDP's hook for float16 does."""
         halves = tensor.to(torch.float16)
