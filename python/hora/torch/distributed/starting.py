@@ -10,9 +10,8 @@ from typing import Any
 import torch
 
 import hora.torch as hvd
-from hora import _job, _native
+from hora import _native
 from hora._errors import HoraNotInitializedError
-from hora.torch._ops import devices
 from hora.torch._ops.reduction import Reduction
 from hora.torch.distributed.flight_recorder import recorder
 from hora.torch.distributed.monitored import MonitoredBarrier
@@ -83,18 +82,9 @@ class Group(PyTorchGroup):  # type: ignore[misc]
         return self
 
     def supports_tensor_alloc(self, device: torch.device) -> bool:
-        """Whether `allocate_tensor` can be called for that device."""
-        return device.type in ("cpu", "cuda")
-
-    def allocate_tensor(self, size: int, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-        """A tensor of so many elements, not initialised, in memory that the ranks of a host share or NCCL
-        knows: operations on it take one copy less. FSDP2 calls it after
-        `set_allocate_memory_from_process_group_for_comm(True)`."""
-        gpu = None if device.type == "cpu" else device.index
-        if gpu is None and device.type == "cuda":
-            gpu = torch.cuda.current_device()
-        memory = _job.runtime().allocate(max(size * dtype.itemsize, 1), gpu)
-        return devices.tensor_in(memory, dtype, size)
+        """Whether the group gives memory for tensors, as FSDP2 asks it: in memory of Hora's it was no
+        faster."""
+        return False
 
     def set_timeout(self, timeout: datetime.timedelta) -> None:
         """The time after which `wait` gives up, where a call has none of its own. Of tensors on a GPU `wait`
