@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <array>
 #include <cstdlib>
 #include <functional>
@@ -107,8 +108,13 @@ void enter(const std::function<hora::Config()>& settings) {
 
 std::string text(const char* given) { return given == nullptr ? "" : given; }
 
-template <typename Number>
-Number checked(int value, int count, const char* what) {
+/// `given`: an enumerator of C, which may have any value there. Reading such a one as what it is called is
+/// undefined in C++, so its bytes are read.
+template <typename Number, typename Given>
+Number checked(const Given& given, int count, const char* what) {
+  static_assert(sizeof(Given) == sizeof(int));
+  int value = 0;
+  std::memcpy(&value, &given, sizeof(value));
   if (value < 0 || value >= count) refuse(fmt::format("there is no {} {}", what, value));
   return static_cast<Number>(value);
 }
@@ -177,7 +183,7 @@ void give(hora_handle** handle, hora::Handle of, Output output) {
 }
 
 hora::Message message_of(int peer, int tag, int process_set, const int64_t* shape, int dimensions,
-                         int dtype) {
+                         const hora_dtype& dtype) {
   hora::Message message;
   message.peer = peer;
   message.tag = tag;

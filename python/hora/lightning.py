@@ -15,11 +15,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from lightning.pytorch.strategies import DDPStrategy
 from torch.nn.parallel import DistributedDataParallel
 
 import hora.torch as hvd
 from hora._errors import HoraArgumentError
+from hora.torch._ops.lending import known_dtype
 from hora.torch._optimizer.parameters import Groups
 
 __all__ = ["HoraStrategy"]
@@ -71,11 +73,22 @@ class HoraStrategy(DDPStrategy):  # type: ignore[misc]
                 "DDPStrategy for others"
             )
         super().__init__(**options)
+        self._made: list[Any] = []  # of optimizers, those that reduce
+        self._apart = contextlib.ExitStack()  # left by nobody
         self._optimizer_options = {
             "compression": compression,
             "groups": groups,
             "sparse_as_dense": sparse_as_dense,
         }
+
+    def setup_environment(self) -> None:
+        """Lightning calls it to make the process group."""
+        super().setup_environment()
+        if (backend := dist.get_backend()) != "hora":
+            raise HoraArgumentError(
+                f"HoraStrategy: there is a process group of the backend '{backend}' already; make it "
+                "of 'hora', or leave it to the strategy"
+            )
 
     def configure_ddp(self) -> None:
         """Lightning calls it before the optimizers are made. All ranks get the parameters of rank 0."""
@@ -88,14 +101,26 @@ class HoraStrategy(DDPStrategy):  # type: ignore[misc]
         """Lightning calls it to make the optimizers."""
         super().setup_optimizers(trainer)
         if self.lightning_module.automatic_optimization:
-            self.optimizers = [
-                hvd.DistributedOptimizer(
-                    optimizer,
-                    named_parameters=self.lightning_module.named_parameters(),
-                    **self._optimizer_options,
-                )
-                for optimizer in self.optimizers
-            ]
+            self._made = []
+            self.optimizers = [self._distributed(optimizer) for optimizer in self.optimizers]
+
+    def _distributed(self, optimizer: Any) -> Any:
+        own = {id(parameter) for parameter in self.lightning_module.parameters()}
+        if not any(id(each) in own for group in optimizer.param_groups for each in group["params"]):
+            return optimizer  # Lightning's stand-in for none
+        made = hvd.DistributedOptimizer(
+            optimizer,
+            named_parameters=self.lightning_module.named_parameters(),
+            **self._optimizer_options,
+        )
+        self._made.append(made)
+        return made
+
+    def teardown(self) -> None:
+        """Lightning calls it at the end. From now on no backward() on one rank waits for others."""
+        for optimizer in self._made:
+            self._apart.enter_context(optimizer.no_sync())
+        super().teardown()
 
     @contextlib.contextmanager
     def block_backward_sync(self) -> Iterator[None]:
@@ -104,7 +129,7 @@ class HoraStrategy(DDPStrategy):  # type: ignore[misc]
             if isinstance(self.model, DistributedDataParallel):
                 stack.enter_context(self.model.no_sync())
             else:
-                for optimizer in self.optimizers:
+                for optimizer in self._made:
                     stack.enter_context(optimizer.no_sync())
             yield
 
@@ -124,4 +149,9 @@ class HoraStrategy(DDPStrategy):  # type: ignore[misc]
 
 
 def _share(tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
-    hvd.broadcast_parameters(tensors, root_rank=0)
+    """All ranks get those of rank 0. Elements of dtypes that Hora does not know are moved as bytes."""
+    known = [
+        (name, each if known_dtype(each) else each.detach().reshape(-1).view(torch.uint8))
+        for name, each in tensors
+    ]
+    hvd.broadcast_parameters(known, root_rank=0)

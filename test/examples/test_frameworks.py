@@ -427,6 +427,40 @@ def test_parameters_need_not_be_used_with_hora_strategy(tmp_path: pathlib.Path):
     assert lines[-2].endswith("True")
 
 
+@pytest.mark.long
+@needs("lightning")
+def test_after_a_fit_with_hora_strategy_ranks_use_the_module_alone(tmp_path: pathlib.Path):
+    """The module has a complex buffer, and is also fitted without an optimizer."""
+    lines = lines_of_rank_0(
+        continued(
+            """
+            class Rotated(Model):
+                def __init__(self):
+                    super().__init__()
+                    self.register_buffer("turns", torch.full((2, 3), complex(self.rank_seed() + 1)))
+
+            class Without(Rotated):
+                def configure_optimizers(self):
+                    return None
+
+            model = Rotated()
+            trainer(1, enable_checkpointing=False).fit(model, *loaders)
+            if model.global_rank == 0:
+                model.net(data[:4]).sum().backward()
+                print("said", model.turns[0, 0].item())
+            kind = HoraStrategy()
+            lightning.Trainer(
+                accelerator="cpu", devices=2, max_epochs=1, strategy=kind, logger=False,
+                enable_checkpointing=False, enable_progress_bar=False
+            ).fit(Without(), *loaders)
+            """
+        ),
+        "hora",
+        str(tmp_path),
+    )
+    assert lines[2] == "said (1+0j)"
+
+
 @needs("lightning")
 def test_hora_strategy_refuses_another_backend():
     from hora.lightning import HoraStrategy

@@ -201,7 +201,7 @@ def test_another_minor_version_is_refused(prefix: pathlib.Path, tmp_path: pathli
 
 def test_the_package_has_all_that_programs_need_and_no_library_twice():
     files = [str(path) for path in importlib.metadata.files("hora") or []]
-    unexpected = [path for path in files if not re.match(r"hora/|hora-[^/]*\.dist-info/", path)]
+    unexpected = [path for path in files if not re.match(r"hora/|hora-[^/]*\.dist-info/|__pycache__/", path)]
     assert sorted(pathlib.PurePath(path).name for path in unexpected) == [
         "hora_horovod.pth",
         "hora_torch_backend.py",

@@ -96,6 +96,29 @@ def reduces_complex_numbers() -> None:
     assert tensor[0].item() == size() * (1 + 2j)
 
 
+def refuses(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except (RuntimeError, ValueError):
+        return True
+    return False
+
+
+def reduces_complex_numbers_to_ranks_and_refuses_what_has_no_sum() -> None:
+    numbers = torch.full((size(), 2), 1 + 2j)
+    part = torch.zeros(2, dtype=torch.complex64)
+    dist.reduce_scatter_tensor(part, numbers)
+    assert part.tolist() == [size() * (1 + 2j)] * 2
+    dist.reduce_scatter(part, list(numbers), op=dist.ReduceOp.AVG)
+    assert part.tolist() == [1 + 2j] * 2
+    dist.reduce(numbers, 0)
+    assert rank() != 0 or numbers[0, 0].item() == size() * (1 + 2j)
+    unsigned = torch.full((size(),), 300).to(torch.uint16)
+    assert refuses(lambda: dist.reduce(unsigned, 0))
+    assert refuses(lambda: dist.reduce_scatter_tensor(unsigned[:1].clone(), unsigned))
+    assert refuses(lambda: dist.reduce(numbers, 0, op=dist.ReduceOp.MAX))
+
+
 def gathers() -> None:
     outputs = zeros(*[2] * size())
     dist.all_gather(outputs, own())
@@ -141,6 +164,12 @@ def exchanges() -> None:
     assert uneven[:, 0].tolist() == [float(number) for number in ranks() for _ in range(rank())]
 
 
+def refuses_splits_that_lose_rows() -> None:
+    rows = torch.arange(size() + 1.0)
+    assert refuses(lambda: dist.all_to_all_single(torch.zeros(size() + 1), rows))
+    assert refuses(lambda: dist.all_to_all_single(torch.zeros(size()), rows[:-1], None, [0] * size()))
+
+
 def has_roots() -> None:
     root = size() - 1
     tensor, there = own() + 1, torch.full((2,), float(rank() == root))
@@ -151,6 +180,10 @@ def has_roots() -> None:
     gathered = zeros(*[2] * size()) if rank() == root else None
     dist.gather(own(), gathered, root)
     assert gathered is None or all(is_all(each, number) for number, each in enumerate(gathered))
+    if hasattr(dist, "gather_single"):  # PyTorch 2.15
+        whole = torch.zeros(2 * size())
+        dist.gather_single(own(), whole, root)
+        assert rank() != root or whole.tolist() == [float(number) for number in ranks() for _ in range(2)]
     part = torch.zeros(2)
     dist.scatter(part, [torch.full((2,), float(n)) for n in ranks()] if rank() == root else None, root)
     assert is_all(part, rank())
@@ -235,6 +268,19 @@ def has_groups_of_their_members_alone() -> None:
     dist.all_reduce(tensor, group=again)
     assert tensor.item() == 2 * size()
     dist.barrier(group=again)
+
+
+def has_groups_that_overlap_made_by_their_members_alone() -> None:
+    first, last = [0, 1], [size() - 2, size() - 1]
+    made = [
+        (members, dist.new_group(members, use_local_synchronization=True))
+        for members in (first, last, first)
+        if rank() in members
+    ]
+    for members, group in made:
+        tensor = own()
+        dist.all_reduce(tensor, group=group)
+        assert is_all(tensor, sum(members))
 
 
 def destroys_groups_and_makes_them_again() -> None:
@@ -351,11 +397,13 @@ CASES: list[Callable[[], None]] = [
     gives_a_future_of_what_has_ended,
     has_every_reduction,
     reduces_complex_numbers,
+    reduces_complex_numbers_to_ranks_and_refuses_what_has_no_sum,
     gathers,
     gathers_parts_that_lie_in_the_whole,
     gathers_into_strided_outputs,
     reduces_and_scatters,
     exchanges,
+    refuses_splits_that_lose_rows,
     has_roots,
     moves_every_dtype,
     moves_scalars,
@@ -363,6 +411,7 @@ CASES: list[Callable[[], None]] = [
     sends_messages,
     coalesces,
     has_groups_of_their_members_alone,
+    has_groups_that_overlap_made_by_their_members_alone,
     destroys_groups_and_makes_them_again,
     has_a_monitored_barrier,
     runs_functional_collectives,

@@ -678,6 +678,8 @@ def test_torch_distributed_lets_the_stream_wait_and_ddp_trains():
         assert not waits
         work.wait()
         print(len(waits), tensor.tolist() == [1.0] * 16)
+        dist.all_reduce(tensor.fill_(rank))
+        print(len(waits))
         gathered = torch.zeros(32)
         dist.all_gather_into_tensor(gathered, tensor)
         print(gathered.tolist() == [1.0] * 32)
@@ -687,4 +689,4 @@ def test_torch_distributed_lets_the_stream_wait_and_ddp_trains():
         print([gradient.item() for gradient in model.module.weight.grad[0]])
         """,
     )
-    assert lines == [["1 True", "True", "[1.0, 1.0, 1.0, 1.0]"]] * 2
+    assert lines == [["1 True", "2", "True", "[1.0, 1.0, 1.0, 1.0]"]] * 2

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <cstddef>
 
 namespace hora::shm {
 
@@ -48,15 +48,16 @@ ControlQueue::Head ControlQueue::head_at(std::uint64_t at) const {
 void ControlQueue::copy_in(std::uint64_t at, std::span<const std::byte> from) {
   const std::size_t begin = at % kBytes;
   const std::size_t until_end = std::min(from.size(), kBytes - begin);
-  std::memcpy(bytes_.data() + begin, from.data(), until_end);
-  std::memcpy(bytes_.data(), from.data() + until_end, from.size() - until_end);
+  std::ranges::copy(from.first(until_end), bytes_.begin() + static_cast<std::ptrdiff_t>(begin));
+  std::ranges::copy(from.subspan(until_end), bytes_.begin());
 }
 
 void ControlQueue::copy_out(std::uint64_t at, std::span<std::byte> to) const {
   const std::size_t begin = at % kBytes;
   const std::size_t until_end = std::min(to.size(), kBytes - begin);
-  std::memcpy(to.data(), bytes_.data() + begin, until_end);
-  std::memcpy(to.data() + until_end, bytes_.data(), to.size() - until_end);
+  const auto rest = std::ranges::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(begin),
+                                        static_cast<std::ptrdiff_t>(until_end), to.begin());
+  std::ranges::copy_n(bytes_.begin(), static_cast<std::ptrdiff_t>(to.size() - until_end), rest.out);
 }
 
 }  // namespace hora::shm

@@ -44,14 +44,25 @@ def create(options: Any) -> ProcessGroup:
                 f"process group '{options.group_id}' has the ranks {ranks}, and those of hora's ascend: "
                 "make it with sort_ranks=True"
             )
-        members = hvd.add_process_set(ranks, name=options.group_id)
+        members = hvd.add_process_set(ranks, name=_name_for(tuple(ranks)))
         return ProcessGroup(members, ranks, rank, timeout, lambda reason: _leave_set(members, reason))
+    _made.clear()
     joined = not _job.is_initialized()
     meeting.join(options.store, rank, options.group_size)
     everyone = list(range(options.group_size))
     return ProcessGroup(
         hvd.global_process_set, everyone, rank, timeout, _membership.leave if joined else _fail
     )
+
+
+_made: dict[tuple[int, ...], int] = {}  # how many groups of these ranks, since that of all was made
+
+
+def _name_for(ranks: tuple[int, ...]) -> str:
+    """A name that all these ranks give their next group. PyTorch's counts the groups of each process, which
+    differ where groups overlap."""
+    _made[ranks] = _made.get(ranks, 0) + 1
+    return f"torch.distributed.{_made[ranks]}"
 
 
 def _leave_set(members: hvd.ProcessSet, reason: str) -> None:

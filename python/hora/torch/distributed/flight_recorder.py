@@ -14,7 +14,6 @@ import pickle
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,7 +31,7 @@ _OF_LIBRARIES = (os.path.dirname(torch.__file__), str(pathlib.Path(__file__).res
 class Recorded:
     """An operation of a group, as it was submitted."""
 
-    name: str  # "all_reduce", "send 0->1": ranks in the group
+    name: str  # "all_reduce", "send 0->1", "recv 1<-0": ranks in the group
     group: tuple[str, str]  # its name and its description
     ranks: list[int]  # of the group, in the job
     number: int  # of the collectives of the group, or of its messages, from 1
@@ -49,8 +48,8 @@ class Recorded:
 
 
 class FlightRecorder:
-    """The last operations of all groups. It records if PyTorch's TORCH_FR_DUMP_TEMP_FILE (before 2.9:
-    TORCH_NCCL_DEBUG_INFO_TEMP_FILE) says where: the first operation that fails writes them to that name with
+    """The last operations of all groups. It records if PyTorch's TORCH_FR_DUMP_TEMP_FILE (or its older name,
+    TORCH_NCCL_DEBUG_INFO_TEMP_FILE) is a path. The first operation that fails writes them to that path with
     the number of the rank behind it. TORCH_FR_BUFFER_SIZE is how many are kept. Thread-safe."""
 
     def __init__(self) -> None:
@@ -94,14 +93,23 @@ class FlightRecorder:
 
     def note_failure(self, operations: Sequence[Recorded]) -> None:
         """These operations have failed. The first time writes the file."""
+        if operations:
+            self.write()
+
+    def write(self) -> None:
+        """Writes the file, the first time."""
         with self._lock:
-            if self._written or not operations:
+            if self._written or not self._path:
                 return
             self._written = True
         try:
             self._write()
         except OSError as error:  # the caller raises its own
-            warnings.warn(f"the last operations of this rank could not be written: {error}", stacklevel=2)
+            print(
+                f"hora: the last operations of this rank could not be written: {error}",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def _write(self) -> None:
         with self._lock:

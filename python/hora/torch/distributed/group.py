@@ -10,6 +10,7 @@ import torch
 
 import hora.torch as hvd
 from hora import _synchronization
+from hora._errors import HoraArgumentError
 from hora.torch.distributed import tensors
 from hora.torch.distributed.monitored import MonitoredBarrier
 from hora.torch.distributed.reducing import Reducing
@@ -81,6 +82,12 @@ class ProcessGroup(Reducing):
 
         return self.run("gather", opts, start)
 
+    def gather_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any) -> Work:
+        """The tensors of all ranks, one after the other, on the root."""
+        return self.gather([[output]] if self.rank() == opts.rootRank else [], [given], opts)
+
+    gather_into_tensor = gather_single
+
     def scatter(self, outputs: Tensors, given: Sequence[Tensors], opts: Any) -> Work:
         """Each rank gets the root's tensor of its place in the list."""
 
@@ -109,7 +116,8 @@ class ProcessGroup(Reducing):
             whole = tensors.flat(given)
             rows = given.shape[0] if given.dim() else 1
             each = whole.numel() // max(rows, 1)
-            counts = input_splits or [rows // self.size()] * self.size()
+            counts = self._splits(input_splits, rows, "input")
+            self._splits(output_splits, output.shape[0] if output.dim() else 1, "output")
             out = tensors.target(output, whole)
             handle = hvd.alltoall_async(
                 whole, [count * each for count in counts], process_set=self.members, out=out
@@ -119,6 +127,17 @@ class ProcessGroup(Reducing):
             )
 
         return self.run("all_to_all", opts, start)
+
+    def _splits(self, splits: Sequence[int], rows: int, which: str) -> list[int]:
+        """How many rows are each rank's. Raises HoraArgumentError."""
+        if not splits and rows % self.size() == 0:
+            return [rows // self.size()] * self.size()
+        if len(splits) != self.size() or sum(splits) != rows:
+            raise HoraArgumentError(
+                f"'all_to_all': the {which} has {rows} rows for {self.size()} ranks, and {which}_split_sizes "
+                f"is {list(splits)}: give one number for each rank, {rows} in sum"
+            )
+        return list(splits)
 
     def alltoall(self, outputs: Tensors, given: Tensors, opts: Any = None) -> Work:
         """Each rank gets one tensor of each other."""
@@ -174,7 +193,9 @@ class ProcessGroup(Reducing):
 
     def barrier(self, opts: Any = None, timeout: Any = None) -> Work:
         """Ends when all ranks have called it."""
-        return self.run("barrier", opts, lambda: Started([_synchronization.start_barrier(self.members)], []))
+        return self.run(
+            "barrier", timeout or opts, lambda: Started([_synchronization.start_barrier(self.members)], [])
+        )
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
         """As `barrier`, but names all ranks that have not come when the time is over. PyTorch 2.15 calls it;

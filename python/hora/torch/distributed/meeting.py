@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 import torch.distributed as dist
@@ -48,6 +49,8 @@ def _meet(store: Store, rank: int, size: int) -> None:
         listener = JobListener()
         store.set(_LISTENER, f"{listener.coordinator} {listener.secret.hex()}")
         init(rank=0, size=size, listener=listener)
+        with contextlib.suppress(RuntimeError):  # a store that cannot: its next job would find this one
+            store.delete_key(_LISTENER)  # all have read it
     else:
         try:
             coordinator, secret = store.get(_LISTENER).decode().split()

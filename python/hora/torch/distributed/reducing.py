@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 import hora.torch as hvd
+from hora._errors import HoraUnsupportedError
 from hora._job import Handle
 from hora.torch._ops.allreduce import start_in_place
 from hora.torch._ops.reduction import Reduction
@@ -25,9 +26,9 @@ class Reducing(Group):
 
     def allreduce(self, given: Tensors | torch.Tensor, opts: Any = None, timeout: Any = None) -> Work:
         """Each tensor is reduced over the ranks, in place."""
-        return self.allreduce_coalesced([given] if isinstance(given, torch.Tensor) else given, opts)
+        return self.allreduce_coalesced([given] if isinstance(given, torch.Tensor) else given, opts, timeout)
 
-    def allreduce_coalesced(self, given: Tensors, opts: Any = None) -> Work:
+    def allreduce_coalesced(self, given: Tensors, opts: Any = None, timeout: Any = None) -> Work:
         """The same, of several tensors that belong together."""
         op, factor = _reduction_of(opts)
 
@@ -39,7 +40,7 @@ class Reducing(Group):
                 return together([_reduce_sparse(each, how) for each in given])
             return Started([hvd.grouped_allreduce_async_([each.detach() for each in given], **how)], given)
 
-        return self.run("all_reduce", opts, start)
+        return self.run("all_reduce", timeout or opts, start)
 
     def _how(self, op: int, factor: float) -> Reduction:
         known = self._reductions.get((op, factor))
@@ -67,7 +68,7 @@ class Reducing(Group):
             opts,
             lambda: together(
                 [
-                    self._reduce_scatter(output, tensors.flat(each), opts)
+                    self._reduce_scatter(output, [each], opts)
                     for output, each in zip(outputs, given, strict=True)
                 ]
             ),
@@ -79,7 +80,7 @@ class Reducing(Group):
         def start() -> Started:
             parts = given[0]
             if len({part.numel() for part in parts}) == 1:
-                return self._reduce_scatter(outputs[0], tensors.joined(parts), opts)
+                return self._reduce_scatter(outputs[0], parts, opts)
             handles = [
                 self._reduce_to(root, part, opts) for root, part in zip(self.ranks, parts, strict=True)
             ]
@@ -90,18 +91,19 @@ class Reducing(Group):
         return self.run("reduce_scatter", opts, start)
 
     def _reduce_to(self, root: int, given: torch.Tensor, opts: Any) -> Handle:
-        op, factor = _reduction_of(opts)
+        op, factor = _reduction_of(opts, given)
         return hvd.reduce_async(
-            tensors.flat(given), root_rank=root, op=op, prescale_factor=factor, process_set=self.members
+            tensors.numbers(given), root_rank=root, op=op, prescale_factor=factor, process_set=self.members
         )
 
-    def _reduce_scatter(self, output: torch.Tensor, whole: torch.Tensor, opts: Any) -> Started:
-        op, factor = _reduction_of(opts)
-        out = tensors.target(output, whole)
+    def _reduce_scatter(self, output: torch.Tensor, parts: Tensors, opts: Any) -> Started:
+        op, factor = _reduction_of(opts, output)
+        whole = tensors.joined(parts, tensors.numbers)
+        out = tensors.target(output, whole, tensors.numbers)
         handle = hvd.reducescatter_async(
             whole, op=op, prescale_factor=factor, process_set=self.members, out=out
         )
-        return Started([handle], [output], tensors.filling([output], out), [whole])
+        return Started([handle], [output], tensors.filling([output], out), parts)
 
     # The names of PyTorch up to 2.14.
     _reduce_scatter_base = reduce_scatter_single
@@ -116,7 +118,11 @@ def _reduce_sparse(given: torch.Tensor, how: dict[str, Any]) -> Started:
     return Started([hvd.allreduce_async(given.detach(), **how)], [given], finish)
 
 
-def _reduction_of(opts: Any) -> tuple[int, float]:
+def _reduction_of(opts: Any, given: torch.Tensor | None = None) -> tuple[int, float]:
+    """The operation, and the factor before it. Raises HoraUnsupportedError if the elements have none such."""
     if opts is None:
         return hvd.Sum, 1.0
-    return reduction(opts if isinstance(opts, ReduceOp) else opts.reduceOp)
+    op, factor = reduction(opts if isinstance(opts, ReduceOp) else opts.reduceOp)
+    if given is not None and given.is_complex() and op not in (hvd.Sum, hvd.Average):
+        raise HoraUnsupportedError(f"complex numbers of type {given.dtype} have sums and averages alone")
+    return op, factor

@@ -27,6 +27,8 @@ _OPS = {
 
 def reduction(op: Any) -> tuple[int, float]:
     """Hora's reduction, and the factor of each rank's elements before it."""
+    if type(op) is ReduceOp.RedOpType:  # as ReduceOp.SUM is
+        op = ReduceOp(op)
     kind, factor = op.__getstate__()
     known = _OPS.get(kind)
     if known is None:

@@ -11,7 +11,8 @@ import torch
 
 import hora.torch as hvd
 from hora import _native
-from hora._errors import HoraNotInitializedError
+from hora._errors import HoraInternalError, HoraNotInitializedError
+from hora.torch._ops import devices
 from hora.torch._ops.reduction import Reduction
 from hora.torch.distributed.flight_recorder import recorder
 from hora.torch.distributed.monitored import MonitoredBarrier
@@ -28,7 +29,7 @@ class Group(PyTorchGroup):  # type: ignore[misc]
 
     supports_coalescing = False
     supports_splitting = False
-    supports_time_estimate = False
+    supports_time_estimate = _supports_time_estimate = False  # PyTorch 2.11; 2.15
 
     def __init__(
         self,
@@ -91,8 +92,6 @@ class Group(PyTorchGroup):  # type: ignore[misc]
         ends as Hora's operations do: HORA_MISSING_TIMEOUT limits it."""
         self.timeout = timeout
 
-    _set_default_timeout = set_timeout
-
     def shutdown(self) -> None:
         """Ends the group. Of all ranks: leaves the job, when all ranks do, if this has joined it."""
         self._end("")
@@ -110,20 +109,30 @@ class Group(PyTorchGroup):  # type: ignore[misc]
 
     def run(self, name: str, opts: Any, start: Callable[[], Started], peers: str = "") -> Work:
         """Starts an operation. If the caller waits at once, this thread carries out what it can. `peers`:
-        the ranks of a message, "0->1"."""
+        the ranks of a message, "0->1" or "1<-0"."""
         self.check_open(name)
         if self._coalesced is not None:
-            self._coalesced.append((name, self._recorded(name, peers, start())))
+            self._coalesced.append((name, self._started(name, start, peers)))
             return self.work_of(name, Started([], []), opts)
         if getattr(opts, "asyncOp", True):
-            return self.work_of(name, self._recorded(name, peers, start()), opts)
+            return self.work_of(name, self._started(name, start, peers), opts)
         with _native.BlockingScope():
-            finish(name, self._recorded(name, peers, start()), self._timeout_of(opts))
+            started = self._started(name, start, peers)
+            if any(devices.gpu_of(each) is not None for each in started.outputs):
+                work = self.work_of(name, started, opts)  # the stream waits, and not the host
+                work.wait()
+                return work
+            finish(name, started, self._timeout_of(opts))
         return self._done
 
-    def _recorded(self, name: str, peers: str, started: Started) -> Started:
+    def _started(self, name: str, start: Callable[[], Started], peers: str) -> Started:
         if not recorder.records:
-            return started
+            return start()
+        try:
+            started = start()
+        except HoraInternalError:  # the job has failed before
+            recorder.write()
+            raise
         inputs = started.outputs if started.inputs is None else started.inputs
         group = self._group_name, self._group_description
         title = f"{name} {peers}" if peers else name

@@ -11,6 +11,8 @@ import torch
 
 from hora.torch._ops.lending import known_dtype
 
+Elements = Callable[[torch.Tensor], torch.Tensor]  # `flat` or `numbers`
+
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:
     """Its elements, side by side: a view if they are, else a copy. Elements of a dtype that Hora does not
@@ -19,12 +21,21 @@ def flat(tensor: torch.Tensor) -> torch.Tensor:
     return elements if known_dtype(elements) else elements.view(torch.uint8)
 
 
-def target(output: torch.Tensor, given: torch.Tensor | None = None) -> torch.Tensor | None:
+def numbers(tensor: torch.Tensor) -> torch.Tensor:
+    """Its elements, side by side, to be reduced: a complex one as two. Those of other dtypes that Hora does
+    not know stay as they are, and Hora refuses them."""
+    elements = tensor.detach()
+    return (torch.view_as_real(elements) if elements.is_complex() else elements).reshape(-1)
+
+
+def target(
+    output: torch.Tensor, given: torch.Tensor | None = None, elements: Elements = flat
+) -> torch.Tensor | None:
     """The elements of an output, for a result that goes straight there. None if they do not lie side by side,
     or lie where those of the input do."""
     if not output.is_contiguous() or (given is not None and _share_memory(output, given)):
         return None
-    return flat(output)
+    return elements(output)
 
 
 def apart(given: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
@@ -47,9 +58,9 @@ def filling(outputs: Sequence[torch.Tensor], out: torch.Tensor | None) -> Callab
     return finish
 
 
-def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """All of them, one after the other."""
-    parts = [flat(tensor) for tensor in tensors]
+def joined(tensors: Sequence[torch.Tensor], elements: Elements = flat) -> torch.Tensor:
+    """The elements of all, one after the other."""
+    parts = [elements(tensor) for tensor in tensors]
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
@@ -58,7 +69,7 @@ def fill(outputs: Sequence[torch.Tensor], whole: torch.Tensor) -> None:
     begin = 0
     with torch.no_grad():
         for output in outputs:
-            part = whole[begin : begin + flat_size(output)]
+            part = whole[begin : begin + output.numel() * output.element_size() // whole.element_size()]
             begin += len(part)
             values = part if part.dtype == output.dtype else part.view(output.dtype)
             output.copy_(values.view(output.shape))

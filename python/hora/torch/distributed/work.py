@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from hora import _job
-from hora._errors import HoraArgumentError, HoraError, HoraTimeoutError
+from hora._errors import HoraArgumentError, HoraError, HoraInternalError, HoraTimeoutError
 from hora._job import Handle
 from hora.torch._ops import devices
 from hora.torch.distributed.flight_recorder import recorder
@@ -34,7 +34,7 @@ def finish(name: str, started: Started, timeout: datetime.timedelta) -> None:
             if not _job.wait_for(handle, end - time.monotonic()):
                 raise _timed_out(name, timeout)
         started.finish(_results(started.handles))
-    except HoraError:
+    except Exception:
         recorder.note_failure(started.recorded)
         raise
     recorder.note_success(started.recorded)
@@ -162,9 +162,12 @@ class Work(dist.Work):
             return _job.wait_for(handle, seconds)
         except HoraArgumentError:
             with self._lock:  # another thread takes the results
-                if self._ended:
-                    return True
-            raise
+                if not self._ended:
+                    self._error = HoraInternalError(
+                        f"'{self._name}': its process group was destroyed before anybody waited for it"
+                    )
+                    self._ended = True
+            return True
 
     def _taken(self) -> list[torch.Tensor]:
         """The outputs, when all have ended. Raises RuntimeError."""
