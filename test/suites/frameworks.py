@@ -5,11 +5,8 @@ It has what examples/frameworks/requirements.txt pins. It finds PyTorch, Hora an
 .venv, behind its own packages.
 """
 
-import pathlib
-import subprocess
-
-from . import setup, shell, times
-from .shell import ROOT, Failed
+from . import setup, times
+from .shell import ROOT, VENV, Failed
 
 ENVIRONMENT = ROOT / "build/frameworks"
 PYTHON = ENVIRONMENT / "bin/python"
@@ -22,12 +19,6 @@ def pinned() -> list[str]:
     return [line for line in REQUIREMENTS.read_text().splitlines() if "==" in line]
 
 
-def packages_of(python: pathlib.Path) -> pathlib.Path:
-    """The folder in which an interpreter has its packages."""
-    program = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    return pathlib.Path(subprocess.check_output([python, "-c", program], text=True).strip())
-
-
 def prepare() -> None:
     """Makes the environment if it is not there. Without packages in it, their tests are skipped."""
     both = [(ROOT / "requirements.txt").read_text(), *pinned()]
@@ -36,7 +27,7 @@ def prepare() -> None:
         return
     with times.counted("installing frameworks, beside other suites"):
         setup.step("frameworks-venv", setup.system_python(), "-m", "venv", "--clear", ENVIRONMENT)
-        (packages_of(PYTHON) / "shared.pth").write_text(f"{packages_of(shell.PYTHON)}\n")
+        (setup.site_packages(ENVIRONMENT) / "shared.pth").write_text(f"{setup.site_packages(VENV)}\n")
         pip = (PYTHON, "-m", "pip", "install", "--quiet")
         setup.step("frameworks-pip", *pip, *setup.pinned("pip"))
         try:

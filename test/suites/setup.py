@@ -69,6 +69,11 @@ def step(
         raise Failed(f"{name} failed; its log is {explained(name)}")
 
 
+def site_packages(environment: pathlib.Path) -> pathlib.Path:
+    """The folder in which a virtual environment has its packages."""
+    return next(environment.glob("lib/python3*/site-packages"))
+
+
 def requirements() -> list[str]:
     """The names in requirements.txt."""
     return [

@@ -88,13 +88,10 @@ class SharedControl final : public Control {
   }
 
   void announce(const RankSet& to, std::span<const std::byte> bytes) override {
-    RankSet others = to;
     for (auto& near : neighbours_) {
-      if (!to.contains(near.rank())) continue;
-      near.send(*base_, bytes);
-      others = others.without(RankSet(near.rank()));
+      if (to.contains(near.rank())) near.send(*base_, bytes);
     }
-    if (!others.empty()) base_->announce(others, bytes);
+    if (const RankSet others = to.without(near_); !others.empty()) base_->announce(others, bytes);
   }
 
   std::optional<ControlEvent> receive(TimePoint deadline) override {
@@ -118,6 +115,7 @@ class SharedControl final : public Control {
     const bool is_root = base_->rank() == 0;
     neighbours_.emplace_back(rank, is_root ? communicator_->block(rank) : communicator_->own_block(), is_root,
                              communicator_->block(rank));
+    near_.add(RankSet(rank));
   }
 
   Neighbour* neighbour(int rank) {
@@ -158,6 +156,7 @@ class SharedControl final : public Control {
   WakeUp wake_up_;
   std::unique_ptr<Control> base_;      // ends first: its threads ring the wake-up
   std::vector<Neighbour> neighbours_;  // ascending
+  RankSet near_;                       // their ranks
   std::size_t next_ = 0;
   std::optional<ControlEvent> lost_;  // to be given after the messages that were sent before it
 };

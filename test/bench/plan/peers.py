@@ -77,16 +77,12 @@ def _step(name: str, *command: object, environment: dict[str, str] | None = None
         raise Failed(f"{name} failed; its log is build/logs/bench-{name}.log")
 
 
-def _site_packages(environment: pathlib.Path) -> pathlib.Path:
-    return next(environment.glob("lib/python3*/site-packages"))
-
-
 def _make_environment() -> None:
     """Only then does it see .venv: pip removes what it sees and wants in another version."""
     _step("venv", setup.system_python(), "-m", "venv", PEERS)
     _step("tools", PEERS / "bin/pip", "install", "--quiet", *TOOLS)
-    link = f"import site; site.addsitedir({str(_site_packages(VENV))!r})\n"
-    (_site_packages(PEERS) / "project.pth").write_text(link)
+    link = f"import site; site.addsitedir({str(setup.site_packages(VENV))!r})\n"
+    (setup.site_packages(PEERS) / "project.pth").write_text(link)
 
 
 def _build_horovod() -> None:

@@ -61,7 +61,7 @@ class MonitoredBarrier:
         return missing
 
     def _ask(self, seconds: float) -> list[int]:
-        """Other ranks: who is missing, as rank 0 says. Raises HoraTimeoutError if rank 0 is."""
+        """Other ranks: who is missing, as rank 0 says; rank 0 itself, if it does not come."""
         self._tell(0, 0, [])
         if self._told_by(0, 0, time.monotonic() + seconds) is None:
             return [0]
