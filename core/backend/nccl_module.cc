@@ -25,8 +25,8 @@ Module module_for_nccl() {
 bool nccl_reduces(const Reduction& reduction) {
   if (is_bitwise(reduction.op) || is_logical(reduction.op)) return false;
   if (is_float(reduction.dtype)) return true;
-  return reduction.dtype != DType::int16 && reduction.prescale == 1.0 && reduction.postscale == 1.0 &&
-         reduction.divisor == 1;
+  const bool has_type = reduction.dtype != DType::int16 && reduction.dtype != DType::uint16;
+  return has_type && reduction.prescale == 1.0 && reduction.postscale == 1.0 && reduction.divisor == 1;
 }
 
 std::string nccl_version(int version) {

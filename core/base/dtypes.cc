@@ -24,6 +24,16 @@ constexpr std::array<DTypeRow, kDTypes> kDTypeRows{{
     {"float32", 4, NumberKind::ieee_float},
     {"float64", 8, NumberKind::ieee_float},
     {"bool", 1, NumberKind::boolean},
+    {"uint16", 2, NumberKind::unsigned_integer},
+    {"uint32", 4, NumberKind::unsigned_integer},
+    {"uint64", 8, NumberKind::unsigned_integer},
+    {"complex64", 8, NumberKind::complex},
+    {"complex128", 16, NumberKind::complex},
+    {"float8_e4m3fn", 1, NumberKind::float8_e4m3fn},
+    {"float8_e4m3fnuz", 1, NumberKind::float8_e4m3fnuz},
+    {"float8_e5m2", 1, NumberKind::float8_e5m2},
+    {"float8_e5m2fnuz", 1, NumberKind::float8_e5m2fnuz},
+    {"float8_e8m0fnu", 1, NumberKind::float8_e8m0fnu},
 }};
 
 constexpr std::array<std::string_view, kReduceOps> kReduceOpNames{
@@ -43,6 +53,11 @@ NumberKind kind_of(DType dtype) { return row_of(dtype).kind; }
 bool is_half(DType dtype) { return is_float(dtype) && size_of(dtype) == 2; }
 
 DType sum_dtype(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
+
+Numbers numbers_of(DType dtype) {
+  if (!is_complex(dtype)) return {dtype, 1};
+  return {dtype == DType::complex64 ? DType::float32 : DType::float64, 2};
+}
 
 std::optional<DType> dtype_named(std::string_view name) {
   for (int i = 0; i < kDTypes; ++i) {

@@ -417,6 +417,9 @@ void reduce(Inputs inputs, Outputs outputs, std::size_t count, const Reduction& 
     case DType::int16: return reduce_integers<std::int16_t>(inputs, outputs, count, reduction);
     case DType::int32: return reduce_integers<std::int32_t>(inputs, outputs, count, reduction);
     case DType::int64: return reduce_integers<std::int64_t>(inputs, outputs, count, reduction);
+    case DType::uint16: return reduce_integers<std::uint16_t>(inputs, outputs, count, reduction);
+    case DType::uint32: return reduce_integers<std::uint32_t>(inputs, outputs, count, reduction);
+    case DType::uint64: return reduce_integers<std::uint64_t>(inputs, outputs, count, reduction);
     case DType::float16: return reduce_as<Float16>(inputs, outputs, count, reduction);
     case DType::bfloat16: return reduce_as<Bfloat16>(inputs, outputs, count, reduction);
     case DType::float32: return reduce_as<Plain<float>>(inputs, outputs, count, reduction);

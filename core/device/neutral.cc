@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/device/neutral.h"
 
+#include "core/base/dtypes.h"
 #include "core/base/elements.h"
 
 #include <algorithm>
@@ -29,9 +30,11 @@ T neutral(ReduceOp op) {
 }  // namespace
 
 void fill_neutral(void* to, DType dtype, ReduceOp op, std::size_t count) {
-  with_element(dtype, [&](auto element) {
+  const Numbers numbers = numbers_of(dtype);
+  with_element(numbers.dtype, [&](auto element) {
     using Element = decltype(element);
-    std::fill_n(static_cast<Element*>(to), count, Element::from(neutral<typename Element::Number>(op)));
+    std::fill_n(static_cast<Element*>(to), count * numbers.each,
+                Element::from(neutral<typename Element::Number>(op)));
   });
 }
 

@@ -237,6 +237,14 @@ class Admission {
   }
 
   void reduction() const {
+    if (is_float8(entry_.dtype)) {
+      refuse(fmt::format("{} is moved between ranks, and not reduced; convert the tensor to bfloat16",
+                         hora::name(entry_.dtype)));
+    }
+    if (is_complex(entry_.dtype) && entry_.op != ReduceOp::sum && entry_.op != ReduceOp::average) {
+      refuse(fmt::format("{} has sums and averages, and no {}", hora::name(entry_.dtype),
+                         hora::name(entry_.op)));
+    }
     if (entry_.dtype == DType::boolean && entry_.op == ReduceOp::average) {
       refuse("bool has no average; use sum (or), product (and), min or max");
     }

@@ -4,6 +4,7 @@
 #include "core/base/memory.h"
 #include "core/base/operations.h"
 #include "core/device/host_stream.h"
+#include "core/runtime/running_batch.h"
 
 #include <algorithm>
 
@@ -15,9 +16,7 @@ bool nccl_takes(const Request& request) {
   const OperationTraits& operation = traits(request.operation);
   if (!operation.on_gpu || request.op == ReduceOp::adasum) return false;
   // The divisor of an average is known later, and is one for those that are alone only.
-  const bool average = request.op == ReduceOp::average;
-  return !operation.reduces || nccl_reduces({request.wire, average ? ReduceOp::sum : request.op,
-                                             request.prescale, request.postscale, average ? 2 : 1});
+  return !operation.reduces || nccl_reduces(reduction_of(request, 2));
 }
 
 }  // namespace

@@ -28,13 +28,6 @@ std::vector<std::size_t> bytes_of(const std::vector<std::int64_t>& rows, std::si
   return nothing ? std::vector<std::size_t>() : bytes;
 }
 
-Reduction reduction_of(const Decision& decision) {
-  const Request& request = decision.request;
-  const bool average = request.op == ReduceOp::average;
-  return {request.wire, average ? ReduceOp::sum : request.op, request.prescale, request.postscale,
-          average ? decision.divisor : 1};
-}
-
 }  // namespace
 
 void LaneOperations::carry_out(RunningBatch& batch) {
@@ -75,7 +68,7 @@ void LaneOperations::allreduce(std::vector<BatchItem>& items, std::uint32_t* fla
   if (!first.contributed) return;
   std::vector<Segment> pieces;
   for (auto& [decision, loan, result, memory] : items) {
-    const std::size_t length = element_count(decision->request);
+    const std::size_t length = number_count(decision->request);
     if (length == 0) continue;
     if (loan.entry->absent) {
       lane_.stream->zero(loan.entry->output, byte_count(decision->request));
@@ -87,7 +80,7 @@ void LaneOperations::allreduce(std::vector<BatchItem>& items, std::uint32_t* fla
   if (pieces.empty()) return;
   const Request& request = first.request;
   if (request.op == ReduceOp::adasum) return reduce_by_adasum(pieces, request, flag);
-  packer_.allreduce(pieces, request.dtype, reduction_of(first), flag);
+  packer_.allreduce(pieces, numbers_of(request.dtype).dtype, reduction_of(request, first.divisor), flag);
 }
 
 void LaneOperations::reduce_by_adasum(std::span<const Segment> pieces, const Request& request,
@@ -137,7 +130,7 @@ void LaneOperations::reducescatter(BatchItem& item) {
   const Request& request = item.decision->request;
   const auto rows = scattered_rows(request.shape.front(), size());
   item.result.shape.front() = rows[static_cast<std::size_t>(members_.place)];
-  const std::size_t total = element_count(request);
+  const std::size_t total = number_count(request);
   if (total == 0) return;
   const std::size_t row = total / static_cast<std::size_t>(request.shape.front());
   std::vector<std::size_t> counts(rows.size());
@@ -145,8 +138,8 @@ void LaneOperations::reducescatter(BatchItem& item) {
                  [row](std::int64_t share) { return static_cast<std::size_t>(share) * row; });
   const Entry& entry = *item.loan.entry;
   packer_.reducescatter({entry.input, entry.output, total}, counts,
-                        counts[static_cast<std::size_t>(members_.place)], request.dtype,
-                        reduction_of(*item.decision));
+                        counts[static_cast<std::size_t>(members_.place)], numbers_of(request.dtype).dtype,
+                        reduction_of(request, item.decision->divisor));
 }
 
 void LaneOperations::gather(BatchItem& item) {
@@ -178,22 +171,22 @@ void LaneOperations::scatter(BatchItem& item) {
 
 void LaneOperations::reduce_to_root(BatchItem& item) {
   const Request& request = item.decision->request;
-  const std::size_t total = element_count(request);
+  const std::size_t total = number_count(request);
   if (total == 0) return;
   std::vector<std::size_t> counts(members_.ranks.size());  // a reducescatter in which the root gets all
   counts[root_of(*item.decision)] = total;
   const Entry& entry = *item.loan.entry;
   packer_.reducescatter({entry.input, entry.output, total}, counts,
-                        counts[static_cast<std::size_t>(members_.place)], request.dtype,
-                        reduction_of(*item.decision));
+                        counts[static_cast<std::size_t>(members_.place)], numbers_of(request.dtype).dtype,
+                        reduction_of(request, item.decision->divisor));
 }
 
 void LaneOperations::scan(BatchItem& item) {
   const Request& request = item.decision->request;
   const Entry& entry = *item.loan.entry;
-  const Segment whole{entry.input, entry.output, element_count(request)};
-  const Reduction reduction = reduction_of(*item.decision);
-  completion_.on_host({&whole, 1}, size_of(request.dtype),
+  const Segment whole{entry.input, entry.output, number_count(request)};
+  const Reduction reduction = reduction_of(request, item.decision->divisor);
+  completion_.on_host({&whole, 1}, size_of(reduction.dtype),
                       [this, &reduction](Collective& host, std::span<const Segment> segments) {
                         const Segment& all = segments.front();
                         hora::scan(host, members_.place, size(), all.input, all.output, all.count, reduction);

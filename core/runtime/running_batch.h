@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/base/dtypes.h"
 #include "core/fuse/pack.h"
 #include "core/negotiate/message.h"
 #include "core/runtime/tensor_table.h"
@@ -50,6 +51,18 @@ struct RunningBatch {
 }
 [[nodiscard]] inline std::size_t byte_count(const Request& request) {
   return element_count(request) * size_of(request.dtype);
+}
+
+/// How many numbers a reduction of the request's elements has.
+[[nodiscard]] inline std::size_t number_count(const Request& request) {
+  return element_count(request) * numbers_of(request.dtype).each;
+}
+
+/// The reduction that a request asks for; `divisor`: that of an average.
+[[nodiscard]] inline Reduction reduction_of(const Request& request, int divisor) {
+  const bool average = request.op == ReduceOp::average;
+  return {numbers_of(request.wire).dtype, average ? ReduceOp::sum : request.op, request.prescale,
+          request.postscale, average ? divisor : 1};
 }
 
 }  // namespace hora

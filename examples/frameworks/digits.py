@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data and the network of the examples in this folder: images of handwritten digits."""
+"""The data and the networks of the examples in this folder: images of handwritten digits."""
 
 import pathlib
 
@@ -23,6 +23,15 @@ def network() -> nn.Sequential:
     """A small network, with the same parameters on all ranks."""
     torch.manual_seed(1)
     return nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+
+
+def transformer() -> nn.Sequential:
+    """A small transformer for images as sequences of 8 rows, with the same parameters on all ranks."""
+    torch.manual_seed(1)
+    layer = nn.TransformerEncoderLayer(32, nhead=4, dim_feedforward=64, dropout=0.0, batch_first=True)
+    rows = nn.Sequential(nn.Unflatten(1, (8, 8)), nn.Linear(8, 32))
+    encoder = nn.TransformerEncoder(layer, num_layers=2)
+    return nn.Sequential(rows, encoder, nn.Flatten(), nn.Linear(8 * 32, 10))
 
 
 def sum_of_parameters(net: nn.Module) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FSDP2: each rank keeps a part of every parameter. An argument names another backend.
+"""A transformer with FSDP2: each rank keeps a part of every parameter. An argument names another backend.
 
     torchrun --standalone --nproc-per-node 2 examples/frameworks/fsdp2.py
     hrun -np 2 python examples/frameworks/fsdp2.py
@@ -25,9 +25,9 @@ mesh = init_device_mesh("cpu", (dist.get_world_size(),))
 data = digits.read()
 order = DistributedSampler(data)
 loader = DataLoader(data, batch_size=32, sampler=order)
-net = digits.network()
-for layer in (net[0], net[2], net):
-    fully_shard(layer, mesh=mesh)
+net = digits.transformer()
+for part in (*net[1].layers, net):
+    fully_shard(part, mesh=mesh)
 optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
 
 for epoch in range(3):

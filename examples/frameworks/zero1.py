@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ZeRO-1 in DDP: each rank keeps a part of the optimizer's state. An argument names another backend.
+"""A transformer with ZeRO-1 in DDP: each rank keeps a part of the optimizer's state. An argument names
+another backend.
 
     torchrun --standalone --nproc-per-node 2 examples/frameworks/zero1.py
     hrun -np 2 python examples/frameworks/zero1.py
@@ -24,7 +25,7 @@ dist.init_process_group(sys.argv[1] if sys.argv[1:] else "hora")
 data = digits.read()
 order = DistributedSampler(data)
 loader = DataLoader(data, batch_size=32, sampler=order)
-net = DistributedDataParallel(digits.network())
+net = DistributedDataParallel(digits.transformer())
 optimizer = ZeroRedundancyOptimizer(net.parameters(), torch.optim.Adam, lr=0.01)
 
 for epoch in range(3):

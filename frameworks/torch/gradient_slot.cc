@@ -45,7 +45,7 @@ void GradientSlot::put_in_place(Runtime& hora, bool sparse_as_dense, bool for_la
                     "its gradient has another dtype, shape or device than the parameter had when its "
                     "DistributedOptimizer was made; make that after converting the model");
   }
-  const bool same_bytes = gradient.strides() == place.strides() && !gradient.is_neg();
+  const bool same_bytes = gradient.strides() == place.strides() && !gradient.is_neg() && !gradient.is_conj();
   if (for_later && same_bytes && place.nbytes() >= kLarge && is_on_host()) {
     hora.copy_for_later(place.data_ptr(), gradient.data_ptr(), place.nbytes());
   } else {

@@ -13,8 +13,16 @@ namespace {
 
 /// LibTorch's type for each DType, in the order of their numbers.
 constexpr std::array<torch::ScalarType, kDTypes> kScalarTypes{
-    torch::kUInt8,   torch::kInt8,     torch::kInt16,   torch::kInt32,   torch::kInt64,
-    torch::kFloat16, torch::kBFloat16, torch::kFloat32, torch::kFloat64, torch::kBool};
+    torch::kUInt8,           torch::kInt8,
+    torch::kInt16,           torch::kInt32,
+    torch::kInt64,           torch::kFloat16,
+    torch::kBFloat16,        torch::kFloat32,
+    torch::kFloat64,         torch::kBool,
+    torch::kUInt16,          torch::kUInt32,
+    torch::kUInt64,          torch::kComplexFloat,
+    torch::kComplexDouble,   torch::kFloat8_e4m3fn,
+    torch::kFloat8_e4m3fnuz, torch::kFloat8_e5m2,
+    torch::kFloat8_e5m2fnuz, torch::ScalarType::Float8_e8m0fnu};
 
 [[noreturn]] void refuse(const std::string& name, const std::string& why) {
   throw Error(Code::invalid_argument, text_of("'{}': {}", name, why));
@@ -40,8 +48,8 @@ std::vector<Result> wait_for_all(const std::vector<Handle>& operations, Device d
 DType dtype_of(const torch::Tensor& tensor, const std::string& name) {
   const auto found = std::find(kScalarTypes.begin(), kScalarTypes.end(), tensor.scalar_type());
   if (found != kScalarTypes.end()) return static_cast<DType>(found - kScalarTypes.begin());
-  refuse(name, text_of("elements of type {} cannot be sent; convert the tensor to float32, float64, float16, "
-                       "bfloat16, bool or an integer type",
+  refuse(name, text_of("elements of type {} cannot be sent; convert the tensor to a type that Hora has "
+                       "(hora/dtype.h), such as float32, bool or an integer type",
                        torch::toString(tensor.scalar_type())));
 }
 
@@ -91,7 +99,7 @@ void check_group(torch::TensorList tensors, const std::string& name) {
 
 torch::Tensor lendable(const torch::Tensor& tensor, const std::string& name) {
   check_lendable(tensor, name);
-  return tensor.detach().contiguous().resolve_neg();
+  return tensor.detach().contiguous().resolve_neg().resolve_conj();
 }
 
 torch::Tensor lendable_in_place(const torch::Tensor& tensor, const std::string& name) {
@@ -100,7 +108,7 @@ torch::Tensor lendable_in_place(const torch::Tensor& tensor, const std::string& 
     refuse(name,
            "several elements of the tensor are one in memory, so it cannot be written to; use .contiguous()");
   }
-  return tensor.detach().contiguous().resolve_neg();
+  return tensor.detach().contiguous().resolve_neg().resolve_conj();
 }
 
 torch::Tensor write_back(torch::Tensor tensor, const torch::Tensor& memory) {

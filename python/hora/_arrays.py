@@ -51,13 +51,13 @@ def allreduce(
     """The array reduced over all ranks: postscale_factor * op(prescale_factor * array of every rank).
 
     Args:
-        array: any shape, the same on all ranks; dtype uint8, int8, int16, int32, int64, float16, bfloat16,
-            float32, float64 or bool; on the CPU or a GPU.
+        array: any shape, the same on all ranks; dtype an integer of 8 to 64 bits, float16, bfloat16, float32,
+            float64, complex64, complex128 or bool; on the CPU or a GPU.
         op: Average (default), Sum, Adasum, Min, Max, Product, BitAnd, BitOr, BitXor, LogicalAnd or LogicalOr.
             16-bit floats are summed in float32; averages of integers are exact and then truncated toward
-            zero, so 1 and 2 give 1; bool has no average; Adasum is for floating-point elements. The bitwise
-            ones are for integers and bool; they and the logical ones, whose result is 0 or 1, take no
-            factors.
+            zero, so 1 and 2 give 1; bool has no average; Adasum is for floating-point elements; complex
+            numbers have Average and Sum. The bitwise ones are for integers and bool; they and the logical
+            ones, whose result is 0 or 1, take no factors.
 
     Returns:
         A new array of the same shape and dtype, the same bits on every rank.
@@ -87,7 +87,8 @@ def broadcast(
     """The array of the root: a new array on every rank of the set.
 
     Args:
-        array: any shape, the same on all ranks; dtypes as for `allreduce`; on the CPU or a GPU.
+        array: any shape, the same on all ranks; dtypes as for `allreduce`, and the floats of 8 bits of
+            ml_dtypes; on the CPU or a GPU.
 
     Raises:
         HoraArgumentError: the array cannot be sent, there is no such rank, or this one is no member of the
@@ -122,7 +123,7 @@ def allgather(
     """The arrays of all ranks of the set, one after the other along the first dimension, in rank order.
 
     Args:
-        array: at least 1-dimensional; dtypes as for `allreduce`; on the CPU or a GPU. The first dimension may
+        array: at least 1-dimensional; dtypes as for `broadcast`; on the CPU or a GPU. The first dimension may
             differ from rank to rank (0 rows, too); the others and the dtype may not.
 
     Raises:
@@ -180,7 +181,7 @@ def alltoall(
 
     Args:
         array: at least 1-dimensional; the dtype and all dimensions but the first are the same on all ranks;
-            dtypes as for `allreduce`; on the CPU or a GPU.
+            dtypes as for `broadcast`; on the CPU or a GPU.
         splits: how many rows go to each rank of the set. Equal parts without it. Rows beyond their sum are
             not sent.
 

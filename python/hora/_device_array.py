@@ -20,7 +20,9 @@ _NOT_ORDERED = -1
 
 # The type strings of the CUDA array interface, which are NumPy's.
 _TYPES = {
-    native: np.dtype(name).str for name, native in _native.DType.__members__.items() if name != "bfloat16"
+    native: np.dtype(name).str
+    for name, native in _native.DType.__members__.items()
+    if not name.startswith(("bfloat16", "float8"))
 }
 
 

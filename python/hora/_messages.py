@@ -142,8 +142,7 @@ def send(array: Any, dest: int, tag: int = 0, process_set: ProcessSet = global_p
     `irecv`, or one of them receives first: else each waits for the other.
 
     Args:
-        array: any shape; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64 or bool;
-            on the CPU.
+        array: any shape; any dtype that `broadcast` takes; on the CPU.
 
     Raises:
         HoraArgumentError: the array cannot be sent, there is no such rank, or the tag is negative; nothing

@@ -34,7 +34,7 @@ def gather(
     the root; None on the others. As MPI_Gatherv.
 
     Args:
-        array: at least 1-dimensional; dtypes as for `allreduce`; on the CPU or a GPU. The first dimension may
+        array: at least 1-dimensional; dtypes as for `broadcast`; on the CPU or a GPU. The first dimension may
             differ from rank to rank (0 rows, too); the others and the dtype may not.
 
     Raises:

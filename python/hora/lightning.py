@@ -11,17 +11,15 @@ It needs the package `lightning`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from lightning.pytorch.strategies import DDPStrategy
 from torch.nn.parallel import DistributedDataParallel
 
 import hora.torch as hvd
 from hora._errors import HoraArgumentError
-from hora.torch._ops.lending import known_dtype
 from hora.torch._optimizer.parameters import Groups
 
 __all__ = ["HoraStrategy"]
@@ -93,7 +91,8 @@ class HoraStrategy(DDPStrategy):  # type: ignore[misc]
     def configure_ddp(self) -> None:
         """Lightning calls it before the optimizers are made. All ranks get the parameters of rank 0."""
         if self.lightning_module.automatic_optimization:
-            _share([*self.lightning_module.named_parameters(), *self.lightning_module.named_buffers()])
+            model = self.lightning_module
+            hvd.broadcast_parameters([*model.named_parameters(), *model.named_buffers()], 0)
         else:
             super().configure_ddp()
 
@@ -145,13 +144,4 @@ class HoraStrategy(DDPStrategy):  # type: ignore[misc]
 
     def _share_buffers(self) -> None:
         if not isinstance(self.model, DistributedDataParallel):
-            _share(self.lightning_module.named_buffers())
-
-
-def _share(tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
-    """All ranks get those of rank 0. Elements of dtypes that Hora does not know are moved as bytes."""
-    known = [
-        (name, each if known_dtype(each) else each.detach().reshape(-1).view(torch.uint8))
-        for name, each in tensors
-    ]
-    hvd.broadcast_parameters(known, root_rank=0)
+            hvd.broadcast_parameters(list(self.lightning_module.named_buffers()), 0)

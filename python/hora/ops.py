@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reductions. The first six have Horovod's numbers. Note that Average is 0, and so is false.
 
-BitAnd, BitOr and BitXor take integers and bool. LogicalAnd and LogicalOr take every dtype: an element that is
-not zero is true, and the result is 0 or 1. None of these has factors."""
+BitAnd, BitOr and BitXor take integers and bool. LogicalAnd and LogicalOr take integers, floats and bool: an
+element that is not zero is true, and the result is 0 or 1. None of these has factors."""
 
 from __future__ import annotations
 

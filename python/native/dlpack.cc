@@ -17,7 +17,19 @@ namespace {
 // The binary interface of DLPack: struct by struct as its specification has them.
 
 enum DeviceType : std::int32_t { kCpu = 1, kCuda = 2, kCudaHost = 3, kCudaManaged = 13 };
-enum ElementKind : std::uint8_t { kInt = 0, kUnsigned = 1, kFloat = 2, kBfloat = 4, kBool = 6 };
+enum ElementKind : std::uint8_t {
+  kInt = 0,
+  kUnsigned = 1,
+  kFloat = 2,
+  kBfloat = 4,
+  kComplex = 5,
+  kBool = 6,
+  kFloat8e4m3fn = 10,
+  kFloat8e4m3fnuz = 11,
+  kFloat8e5m2 = 12,
+  kFloat8e5m2fnuz = 13,
+  kFloat8e8m0fnu = 14
+};
 
 struct DLDevice {
   std::int32_t type;
@@ -73,6 +85,12 @@ ElementKind code_of(NumberKind kind) {
     case NumberKind::signed_integer: return kInt;
     case NumberKind::ieee_float: return kFloat;
     case NumberKind::brain_float: return kBfloat;
+    case NumberKind::complex: return kComplex;
+    case NumberKind::float8_e4m3fn: return kFloat8e4m3fn;
+    case NumberKind::float8_e4m3fnuz: return kFloat8e4m3fnuz;
+    case NumberKind::float8_e5m2: return kFloat8e5m2;
+    case NumberKind::float8_e5m2fnuz: return kFloat8e5m2fnuz;
+    case NumberKind::float8_e8m0fnu: return kFloat8e8m0fnu;
   }
   throw Error(Code::internal, "a kind of number that DLPack does not have");
 }
@@ -88,7 +106,8 @@ std::optional<DType> known_dtype(DLDataType type) {
 DType dtype_of(DLDataType type) {
   if (const auto known = known_dtype(type)) return *known;
   refuse("its elements (DLPack's type " + std::to_string(type.kind) + ", " + std::to_string(type.bits) +
-         " bits) cannot be sent; convert them to bool, an integer or a float of 8 to 64 bits");
+         " bits) cannot be sent; convert them to bool, an integer, a float of 8 to 64 bits or a complex "
+         "number of 64 or 128");
 }
 
 DLDataType type_of(DType dtype) {

@@ -4,6 +4,7 @@
 #include "test/conformance/collective_suite.h"
 
 #include "core/base/half.h"
+#include "test/support/elements.h"
 #include "test/support/repeating.h"
 #include "test/support/threads.h"
 
@@ -121,8 +122,7 @@ double expected(DType dtype, ReduceOp op, int ranks, std::size_t index) {
 
 TEST_P(CollectiveSuite, ReducesEveryDTypeByEveryOpAtEverySize) {
   run([](int rank, Collective& collective) {
-    for (int d = 0; d < kDTypes; ++d) {
-      const auto dtype = static_cast<DType>(d);
+    for (const DType dtype : reduced_dtypes()) {
       for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product,
                                 ReduceOp::bit_xor, ReduceOp::logical_and}) {
         if (is_bitwise(op) && (is_float(dtype) || dtype == DType::boolean)) continue;

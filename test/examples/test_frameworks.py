@@ -50,6 +50,7 @@ EXAMPLES = {
     "fsdp2": Example("torch", {"torchrun": TORCHRUN, "hrun": UNDER_HRUN}),
     "lightning_ddp": Example("lightning", {"itself": PYTHON, "hrun": UNDER_HRUN}),
     "lightning_hora": Example("lightning", {"itself": PYTHON, "hrun": UNDER_HRUN}, peer="lightning_ddp"),
+    "ray_hora": Example("ray", {"itself": PYTHON}, peer="ray_train"),
     "ray_train": Example("ray", {"itself": PYTHON}),
     "spawn_ddp": Example("torch", {"itself": PYTHON}),
     "torchrun_ddp": Example("torch", {"torchrun": TORCHRUN, "hrun": UNDER_HRUN}),
@@ -237,6 +238,52 @@ def test_ranks_that_lightning_has_started_end_when_the_one_that_has_started_them
         assert re.search(r"rank 0 \(pid \d+ on \S+\) is gone: its process ended", text), text
 
 
+@pytest.mark.long
+@needs("ray")
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        ("raise KeyError('rows')", r"rank 1 \(pid \d+ on \S+\) failed: KeyError: 'rows'"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", r"rank 1 \(pid \d+ on \S+\) is gone: its process ended"),
+    ],
+    ids=["exception", "killed"],
+)
+def test_workers_of_ray_hear_how_another_one_has_ended(end: str, expected: str, tmp_path: pathlib.Path):
+    script = tmp_path / "program.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import os, pathlib, signal
+            import hora, numpy as np
+            from hora.ray import HoraConfig
+            from ray.train import ScalingConfig
+            from ray.train.data_parallel_trainer import DataParallelTrainer
+
+            def train():
+                assert hora.allreduce(np.array([hora.rank()]), op=hora.Sum)[0] == 3
+                if hora.rank() == 1:
+                    {end}
+                try:
+                    hora.allreduce(np.ones(1))
+                except RuntimeError as error:
+                    pathlib.Path("{tmp_path}", str(hora.rank())).write_text(str(error))
+
+            try:
+                DataParallelTrainer(
+                    train, backend_config=HoraConfig(), scaling_config=ScalingConfig(num_workers=3)
+                ).fit()
+            except Exception as error:
+                print("raised", type(error).__name__)
+            """
+        )
+    )
+    with tempfile.TemporaryDirectory(prefix="hora-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        result = finished(sys.executable, str(script), environment=ray_in(folder))
+    assert "raised" in result.stdout, result.stdout + result.stderr
+    for rank in (0, 2):
+        assert re.search(expected, (tmp_path / str(rank)).read_text())
+
+
 # --- HoraStrategy ---
 
 TRAINING = """
@@ -314,10 +361,86 @@ def test_hora_strategy_trains_as_ddp_does(tmp_path: pathlib.Path):
         trainer(3, enable_checkpointing=False).fit(Model(), *loaders)
         """
     )
-    hora, ddp = (lines_of_rank_0(program, strategy, str(tmp_path)) for strategy in ("hora", "ddp"))
+    lines = of_both(program, tmp_path)
+    assert len(lines) == 6
+    assert all(line.endswith("True") for line in lines)
+
+
+def of_both(program: str, folder: pathlib.Path) -> list[str]:
+    """The lines of a program with HoraStrategy, which are those of DDP."""
+    hora, ddp = (lines_of_rank_0(program, strategy, str(folder)) for strategy in ("hora", "ddp"))
     assert hora == ddp
-    assert len(hora) == 6
-    assert all(line.endswith("True") for line in hora)
+    return hora
+
+
+@pytest.mark.long
+@needs("lightning")
+def test_hora_strategy_validates_tests_and_predicts_without_a_fit(tmp_path: pathlib.Path):
+    program = continued(
+        """
+        class Answering(Model):
+            def test_step(self, batch, index):
+                self.log("tested", self.net(batch).mean(), sync_dist=True)
+
+            def predict_step(self, batch, index):
+                return self.net(batch)
+
+        made, model = trainer(1, enable_checkpointing=False), Answering()
+        if strategy == "ddp":
+            model.load_state_dict(torch.load(folder / "of rank 0"))
+        made.validate(model, loaders[1], verbose=False)
+        tested = made.test(model, loaders[1], verbose=False)
+        answers = torch.cat(made.predict(model, loaders[1]))
+        if model.global_rank == 0:
+            torch.save(model.state_dict(), folder / "of rank 0")
+            print("said", tested, answers.shape, f"{answers.double().sum().item():.9g}")
+        """
+    )
+    assert len(of_both(program, tmp_path)) == 2
+
+
+@pytest.mark.long
+@needs("lightning")
+@pytest.mark.parametrize(
+    "options",
+    [
+        "precision='bf16-mixed'",
+        "precision='64-true'",
+        "callbacks=[StochasticWeightAveraging(swa_lrs=0.05, swa_epoch_start=2)]",
+        "limit_train_batches=7, val_check_interval=3, overfit_batches=0.5",
+    ],
+)
+def test_hora_strategy_trains_as_ddp_does_with(options: str, tmp_path: pathlib.Path):
+    program = continued(
+        f"""
+        from lightning.pytorch.callbacks import StochasticWeightAveraging
+
+        trainer(4, enable_checkpointing=False, {options}).fit(Model(), *loaders)
+        """
+    )
+    assert any(line.startswith("sum") for line in of_both(program, tmp_path))
+
+
+@pytest.mark.long
+@needs("lightning")
+def test_a_learning_rate_is_found_with_hora_strategy(tmp_path: pathlib.Path):
+    program = continued(
+        """
+        from lightning.pytorch.tuner import Tuner
+
+        class Tuned(Model):
+            lr = 0.1
+
+            def configure_optimizers(self):
+                return torch.optim.SGD(self.parameters(), lr=self.lr)
+
+        model, made = Tuned(), trainer(1, enable_checkpointing=False)
+        found = Tuner(made).lr_find(model, *loaders, num_training=20)
+        model.print("said", found.suggestion(skip_begin=2, skip_end=1))
+        made.fit(model, *loaders)
+        """
+    )
+    assert len(of_both(program, tmp_path)) >= 3
 
 
 @pytest.mark.long

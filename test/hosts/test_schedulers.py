@@ -193,19 +193,23 @@ def test_one_rank_needs_nothing():
     assert lines(run(*TORCHRUN, "--nproc-per-node", "1", "--no-python", sys.executable, "-c", PLACE)) == alone
 
 
-def test_two_jobs_of_one_launcher_do_not_mix():
+def test_two_jobs_of_one_launcher_do_not_mix(tmp_path: pathlib.Path):
     if shutil.which("mpirun") is None:
         pytest.skip("needs Open MPI's mpirun")
     given = {**os.environ, **ENVIRONMENT}
+    # Open MPI makes and removes one folder for all of a user's jobs, and fails when two do so at once.
+    folders = [tmp_path / str(job) for job in range(4)]
+    for folder in folders:
+        folder.mkdir()
     jobs = [
         subprocess.Popen(
-            [*MPIRUN, "-np", "3", HELLO],
+            [*MPIRUN, "--mca", "orte_tmpdir_base", folder, "-np", "3", HELLO],
             env=given,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
-        for _ in range(4)
+        for folder in folders
     ]
     for job in jobs:
         out, _ = job.communicate(timeout=120)
@@ -299,6 +303,19 @@ def test_torchrun_on_two_nodes_of_slurm(nodes: Slurm, secret: pathlib.Path):
         lines(on_nodes(nodes, "srun", "-N2", "-n2", *words, secret=secret, environment={"PLACE": PLACE}))
         == ON_TWO_HOSTS
     )
+
+
+def test_ddp_under_srun_has_the_losses_of_gloo(nodes: Slurm):
+    """A program of torch.distributed as it is, with PyTorch's variables from those of Slurm."""
+    script = str(ROOT / "examples/frameworks/torchrun_ddp.py")
+    place = 'RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS exec "$@"'
+    meeting = {"MASTER_ADDR": nodes.head.address, "MASTER_PORT": "29620"}
+    words = ["srun", "-N2", "-n2", "sh", "-c", place, "sh", sys.executable, script, "hora"]
+    on_hora = lines(on_nodes(nodes, *words, environment=meeting))
+    # A thread of Gloo that is slow to let go of a tensor may abort a process which has ended well.
+    on_gloo = run(*TORCHRUN, "--standalone", "--nproc-per-node", "2", script, "gloo").stdout
+    assert len(on_hora) == 4
+    assert on_hora == sorted(on_gloo.splitlines())
 
 
 def test_mpirun_on_two_nodes_meets_through_mpi_or_at_an_address(nodes: Slurm, secret: pathlib.Path):

@@ -114,8 +114,11 @@ def reduces_complex_numbers_to_ranks_and_refuses_what_has_no_sum() -> None:
     dist.reduce(numbers, 0)
     assert rank() != 0 or numbers[0, 0].item() == size() * (1 + 2j)
     unsigned = torch.full((size(),), 300).to(torch.uint16)
-    assert refuses(lambda: dist.reduce(unsigned, 0))
-    assert refuses(lambda: dist.reduce_scatter_tensor(unsigned[:1].clone(), unsigned))
+    dist.reduce_scatter_tensor(unsigned[:1], unsigned.clone())
+    assert unsigned[0].item() == 300 * size()
+    halves = numbers.to(torch.complex32)
+    assert refuses(lambda: dist.reduce(halves, 0))
+    assert refuses(lambda: dist.reduce_scatter_tensor(halves[0].clone(), halves))
     assert refuses(lambda: dist.reduce(numbers, 0, op=dist.ReduceOp.MAX))
 
 

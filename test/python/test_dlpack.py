@@ -73,7 +73,7 @@ def test_arrays_come_in_by_both_versions_of_the_protocol():
 
 def test_what_hora_does_not_know_is_refused_in_a_sentence():
     with pytest.raises(hora.HoraArgumentError, match="cannot be sent; convert"):
-        _native.LentArray(torch.ones(2, dtype=torch.complex64).__dlpack__())
+        _native.LentArray(torch.ones(2, dtype=torch.complex32).__dlpack__())
 
     class OnGpu:
         def __dlpack_device__(self) -> tuple[int, int]:

@@ -85,10 +85,10 @@ def test_parameters_of_any_layout_and_form_are_given_and_mistakes_are_named():
         hvd.broadcast_parameters({}, 0)
         hvd.broadcast_parameters([], 0)
         odd = torch.optim.SGD([nn.Parameter(torch.zeros(2))], 0.1)
-        odd.state[odd.param_groups[0]["params"][0]]["phase"] = torch.zeros(2, dtype=torch.complex64)
+        odd.state[odd.param_groups[0]["params"][0]]["phase"] = torch.zeros(2, dtype=torch.complex32)
         for wrong in (lambda: hvd.broadcast_parameters({"a": 1}, 0), lambda: hvd.broadcast_parameters(3, 0), lambda: hvd.broadcast_parameters(["a"], 0),
                       lambda: hvd.broadcast_parameters({"a": torch.zeros(2)}, 2),
-                      lambda: hvd.broadcast_parameters({"a": torch.zeros(1), "b": torch.zeros(2, dtype=torch.complex64)}, 0),
+                      lambda: hvd.broadcast_parameters({"a": torch.zeros(1), "b": torch.zeros(2, dtype=torch.complex32)}, 0),
                       lambda: hvd.broadcast_optimizer_state(net(), 0), lambda: hvd.broadcast_optimizer_state(odd, 1)):
             try:
                 wrong()
@@ -108,9 +108,9 @@ def test_parameters_of_any_layout_and_form_are_given_and_mistakes_are_named():
         "invalid params",
         "invalid params",
         "no root rank 2",
-        "'parameters.b': elements of type torch.complex64",
+        "'parameters.b': elements of type torch.complex32",
         "for a model use broadcast_parameters",
-        "'optimizer_state.0': elements of type torch.complex64",
+        "'optimizer_state.0': elements of type torch.complex32",
         "the parameters differ between ranks:",
         "  rank 1: 'w' is float32[3], and float32[2] on rank 0",
     ]

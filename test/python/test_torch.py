@@ -57,7 +57,7 @@ def test_refusals_name_the_tensor_and_the_remedy():
         """
         import torch, hora.torch as hvd
         hvd.init()
-        for tensor in (torch.zeros(2, dtype=torch.complex64), torch.eye(2).to_sparse_csr(), torch.zeros(2, device="meta")):
+        for tensor in (torch.zeros(2, dtype=torch.complex32), torch.eye(2).to_sparse_csr(), torch.zeros(2, device="meta")):
             try:
                 hvd.allreduce(tensor, name="x")
             except ValueError as error:

@@ -61,7 +61,8 @@ Task task_of(std::uint64_t seed, std::uint64_t number, std::size_t sets) {
   Task task;
   task.number = number;
   task.operation = kKinds[dice.below(kKinds.size())];
-  task.dtype = static_cast<DType>(dice.below(kDTypes));
+  static const std::vector<DType> kReduced = reduced_dtypes();
+  task.dtype = kReduced[dice.below(kReduced.size())];
   task.op = static_cast<ReduceOp>(dice.below(5));  // not adasum, which is not exact
   if (task.dtype == DType::boolean && task.op == ReduceOp::average) task.op = ReduceOp::max;
   if (reduces(task.operation) && (task.dtype == DType::float32 || task.dtype == DType::float64))

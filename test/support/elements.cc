@@ -6,6 +6,16 @@
 #include <cstring>
 
 namespace hora {
+
+std::vector<DType> reduced_dtypes() {
+  std::vector<DType> dtypes;
+  for (int i = 0; i < kDTypes; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (!is_complex(dtype) && !is_float8(dtype)) dtypes.push_back(dtype);
+  }
+  return dtypes;
+}
+
 void set_element(void* data, DType dtype, std::size_t index, int value) {
   with_element(dtype, [&](auto element) {
     element = decltype(element)::from(static_cast<decltype(element.number())>(value));

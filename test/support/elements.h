@@ -30,6 +30,10 @@ class Elements {
   std::vector<std::byte> bytes_;
 };
 
+/// The dtypes whose elements a `Collective` reduces, in the order of their numbers. Elements have one of
+/// them.
+[[nodiscard]] std::vector<DType> reduced_dtypes();
+
 /// The same functions for memory that somebody else owns.
 void set_element(void* data, DType dtype, std::size_t index, int value);
 [[nodiscard]] double element(const void* data, DType dtype, std::size_t index);

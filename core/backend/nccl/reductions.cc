@@ -3,6 +3,8 @@
 
 #include "core/base/dtypes.h"
 
+#include <fmt/format.h>
+
 #include <hora/status.h>
 
 #include <algorithm>
@@ -46,9 +48,11 @@ ncclDataType_t nccl_type(DType dtype) {
     case DType::bfloat16: return ncclBfloat16;
     case DType::float32: return ncclFloat32;
     case DType::float64: return ncclFloat64;
-    case DType::int16: break;
+    case DType::uint32: return ncclUint32;
+    case DType::uint64: return ncclUint64;
+    default: break;
   }
-  throw Error(Code::internal, "NCCL has no int16, and nccl_reduces() says so");
+  throw Error(Code::internal, fmt::format("NCCL reduces no {}, and nccl_reduces() says so", name(dtype)));
 }
 
 NcclReduction as_nccl_reduces(const Reduction& reduction, int ranks) {

@@ -34,7 +34,17 @@ enum hora_dtype {
   HORA_BFLOAT16,
   HORA_FLOAT32,
   HORA_FLOAT64,
-  HORA_BOOL
+  HORA_BOOL,
+  HORA_UINT16,
+  HORA_UINT32,
+  HORA_UINT64,
+  HORA_COMPLEX64, /* float complex; complex numbers have sums and averages alone */
+  HORA_COMPLEX128,
+  HORA_FLOAT8_E4M3FN, /* floats of 8 bits are moved, and not reduced */
+  HORA_FLOAT8_E4M3FNUZ,
+  HORA_FLOAT8_E5M2,
+  HORA_FLOAT8_E5M2FNUZ,
+  HORA_FLOAT8_E8M0FNU
 };
 
 enum hora_reduce_op {

@@ -8,7 +8,9 @@
 
 namespace hora {
 
-/// The element types that Hora moves and reduces. The numbers travel between ranks: append only.
+/// The element types that Hora moves and reduces. Complex numbers have sums and averages alone. Floats of 8
+/// bits (NumPy's ml_dtypes and PyTorch have the same names) are moved, and not reduced: a sum of several
+/// would have no correct digit. The numbers of the enumerators travel between ranks: append only.
 enum class DType : std::uint8_t {
   uint8,
   int8,
@@ -19,9 +21,19 @@ enum class DType : std::uint8_t {
   bfloat16,
   float32,
   float64,
-  boolean
+  boolean,
+  uint16,
+  uint32,
+  uint64,
+  complex64,   ///< two float32: the real part, then the imaginary one
+  complex128,  ///< two float64
+  float8_e4m3fn,
+  float8_e4m3fnuz,
+  float8_e5m2,
+  float8_e5m2fnuz,
+  float8_e8m0fnu
 };
-inline constexpr int kDTypes = 10;
+inline constexpr int kDTypes = 20;
 
 /// The kind of number that an element is. With its size it says how the element is laid out.
 enum class NumberKind : std::uint8_t {
@@ -30,11 +42,18 @@ enum class NumberKind : std::uint8_t {
   signed_integer,
   ieee_float,   ///< float16, float32 and float64 of IEEE 754
   brain_float,  ///< the upper half of a float32
+  complex,      ///< two of IEEE 754
+  float8_e4m3fn,
+  float8_e4m3fnuz,
+  float8_e5m2,
+  float8_e5m2fnuz,
+  float8_e8m0fnu,
 };
 
 /// How elements of several ranks become one. float16 and bfloat16 are summed in float32 and rounded once.
 /// boolean: `sum` and `max` mean *or*, `product` and `min` mean *and*; there is no average.
-/// Integer averages are truncated toward zero. The numbers travel between ranks: append only.
+/// Integer averages are truncated toward zero. Sums and products of integers that do not fit wrap around.
+/// The numbers travel between ranks: append only.
 ///
 /// adasum (floats only) takes the ranks' tensors two at a time, neighbours first, then the results, until one
 /// is left; where their number is odd the last goes on as it is. Two become
@@ -43,7 +62,7 @@ enum class NumberKind : std::uint8_t {
 /// Distributed Training with Adaptive Summation", 2020).
 ///
 /// bit_and, bit_or and bit_xor (integers and boolean) combine the bits of the elements. logical_and and
-/// logical_or (every dtype) take an element that is not zero for true; the result is 0 or 1.
+/// logical_or (every dtype but complex ones) take an element that is not zero for true; the result is 0 or 1.
 enum class ReduceOp : std::uint8_t {
   average,
   sum,
@@ -71,8 +90,18 @@ inline constexpr int kReduceOps = 11;
 /// The dtype of that name, or nothing.
 [[nodiscard]] std::optional<DType> dtype_named(std::string_view name);
 
+/// Whether elements are floats of 16 to 64 bits.
 [[nodiscard]] constexpr bool is_float(DType dtype) {
   return dtype >= DType::float16 && dtype <= DType::float64;
+}
+
+[[nodiscard]] constexpr bool is_complex(DType dtype) {
+  return dtype == DType::complex64 || dtype == DType::complex128;
+}
+
+/// Whether elements are floats of 8 bits: they are moved, and not reduced.
+[[nodiscard]] constexpr bool is_float8(DType dtype) {
+  return dtype >= DType::float8_e4m3fn && dtype <= DType::float8_e8m0fnu;
 }
 
 /// Whether a reduction combines the bits of elements: integers and boolean only, without factors.

@@ -47,10 +47,15 @@ TEST(DType, HasAKindThatSaysWhetherItIsAFloat) {
   }
 }
 
-TEST(DType, HasAnElementOfItsSize) {
+TEST(DType, HasNumbersOfItsSize) {
   for (int i = 0; i < kDTypes; ++i) {
     const auto dtype = static_cast<DType>(i);
-    EXPECT_EQ(with_element(dtype, [](auto element) { return sizeof element; }), size_of(dtype))
+    const auto [number, each] = numbers_of(dtype);
+    EXPECT_EQ(each, is_complex(dtype) ? 2U : 1U) << name(dtype);
+    EXPECT_EQ(number == dtype, !is_complex(dtype)) << name(dtype);
+    EXPECT_EQ(size_of(number) * each, size_of(dtype)) << name(dtype);
+    if (is_float8(dtype)) continue;
+    EXPECT_EQ(with_element(number, [](auto element) { return sizeof element; }), size_of(number))
         << name(dtype);
   }
 }

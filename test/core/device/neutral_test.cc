@@ -12,15 +12,15 @@ namespace hora {
 namespace {
 
 TEST(FillNeutral, ChangesNothingInAnyReductionOfAnyDtype) {
-  for (int d = 0; d < kDTypes; ++d) {
-    const auto dtype = static_cast<DType>(d);
+  for (const DType dtype : reduced_dtypes()) {
     for (const ReduceOp op :
          {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product, ReduceOp::bit_and, ReduceOp::bit_or,
           ReduceOp::bit_xor, ReduceOp::logical_and, ReduceOp::logical_or}) {
       if (is_bitwise(op) && is_float(dtype)) continue;
       std::array<std::byte, 64> neutral{};
       std::array<std::byte, 64> values{};
-      const bool has_sign = dtype != DType::uint8 && dtype != DType::boolean;
+      const NumberKind kind = kind_of(dtype);
+      const bool has_sign = kind != NumberKind::unsigned_integer && kind != NumberKind::boolean;
       for (std::size_t i = 0; i < 3; ++i)
         set_element(values.data(), dtype, i,
                     dtype == DType::boolean || is_logical(op) ? static_cast<int>(i % 2)

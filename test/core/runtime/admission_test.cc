@@ -61,6 +61,14 @@ TEST(Admit, NamesTheTensorAndTheRemedy) {
   entry.dtype = DType::boolean;
   EXPECT_EQ(refusal(entry), "'w': bool has no average; use sum (or), product (and), min or max");
   entry = good();
+  entry.dtype = DType::float8_e4m3fn;
+  EXPECT_EQ(refusal(entry),
+            "'w': float8_e4m3fn is moved between ranks, and not reduced; convert the tensor to bfloat16");
+  entry = good();
+  entry.dtype = DType::complex64;
+  entry.op = ReduceOp::max;
+  EXPECT_EQ(refusal(entry), "'w': complex64 has sums and averages, and no max");
+  entry = good();
   entry.prescale = std::nan("");
   EXPECT_EQ(refusal(entry), "'w': prescale nan and postscale 1 must be finite");
   entry = good();

@@ -27,6 +27,8 @@ TEST(CFace, HasTheNumbersOfCpp) {
   EXPECT_EQ(HORA_REDUCESCATTER, static_cast<int>(hora::Operation::reducescatter));
   EXPECT_EQ(HORA_GATHER, static_cast<int>(hora::Operation::gather));
   EXPECT_EQ(HORA_BOOL, static_cast<int>(hora::DType::boolean));
+  EXPECT_EQ(HORA_COMPLEX64, static_cast<int>(hora::DType::complex64));
+  EXPECT_EQ(HORA_FLOAT8_E8M0FNU, hora::kDTypes - 1);
   EXPECT_EQ(HORA_LOGICAL_OR, static_cast<int>(hora::ReduceOp::logical_or));
   EXPECT_EQ(HORA_ANY_SOURCE, hora::kAnySource);
   EXPECT_EQ(HORA_ANY_TAG, hora::kAnyTag);

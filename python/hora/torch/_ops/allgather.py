@@ -85,9 +85,9 @@ def allgather(
     Differentiable: each rank gets its rows of the average of all ranks' gradients, as in Horovod.
 
     Args:
-        tensor: at least 1-dimensional; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32,
-            float64 or bool; dense, on the CPU or a GPU. The first dimension may differ from rank to rank (0
-            rows, too); the others and the dtype are the same on all.
+        tensor: at least 1-dimensional; any dtype that `broadcast` takes; dense, on the CPU or a GPU. The
+            first dimension may differ from rank to rank (0 rows, too); the others and the dtype are the same
+            on all.
         out: where the result goes, in place of a new tensor: contiguous, of the same dtype, on the same
             device. Then the result is not differentiable.
 

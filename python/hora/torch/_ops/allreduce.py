@@ -204,9 +204,10 @@ def allreduce(
     Horovod's means nothing. With LogicalAnd and LogicalOr there is none.
 
     Args:
-        tensor: any shape, the same on all ranks; dtype uint8, int8, int16, int32, int64, float16, bfloat16,
-            float32, float64 or bool; on the CPU or a GPU. A sparse COO tensor is reduced by way of its
-            indices and values, with Average or Sum, and the result is sparse and coalesced.
+        tensor: any shape, the same on all ranks; dtype an integer of 8 to 64 bits, float16, bfloat16,
+            float32, float64, complex64, complex128 or bool; on the CPU or a GPU. A sparse COO tensor is
+            reduced by way of its indices and values, with Average or Sum, and the result is sparse and
+            coalesced.
         op: Average (default), Sum, Adasum, Min, Max, Product, BitAnd, BitOr, BitXor, LogicalAnd or LogicalOr.
             16-bit floats are summed in float32; averages of integers are exact and then truncated toward
             zero, so 1 and 2 give 1; averages divide by the size of the set; bool has no average; Adasum is

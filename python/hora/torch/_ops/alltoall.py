@@ -107,9 +107,8 @@ def alltoall(
     gradients travel back to where the rows came from; rows that were not sent get zeros.
 
     Args:
-        tensor: at least 1-dimensional; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32,
-            float64 or bool; dense, on the CPU or a GPU. The first dimension may differ from rank to rank; the
-            others and the dtype are the same.
+        tensor: at least 1-dimensional; any dtype that `broadcast` takes; dense, on the CPU or a GPU. The
+            first dimension may differ from rank to rank; the others and the dtype are the same.
         splits: how many rows go to each rank of the set: a sequence of numbers, or a 1-dimensional int32
             tensor on any device. Equal parts without it. Rows beyond their sum are not sent.
         out: where the received rows go, in place of a new tensor: contiguous, of the same dtype, on the same

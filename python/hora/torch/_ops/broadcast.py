@@ -140,8 +140,8 @@ def broadcast(
     in Horovod, the others zeros.
 
     Args:
-        tensor: any shape, the same on all ranks; dtype uint8, int8, int16, int32, int64, float16, bfloat16,
-            float32, float64 or bool; dense, on the CPU or a GPU.
+        tensor: any shape, the same on all ranks; dtype an integer or a float of 8 to 64 bits (float8_e4m3fn
+            and its like, too), complex64, complex128 or bool; dense, on the CPU or a GPU.
 
     Returns:
         A new tensor on every rank, also on the root.

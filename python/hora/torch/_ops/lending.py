@@ -64,7 +64,7 @@ def written(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
 
 class Loan:
     """A tensor's elements as the runtime takes them: where the tensor has them, or in a copy if they are not
-    contiguous there, or are negated when they are read."""
+    contiguous there, or are negated or conjugated when they are read."""
 
     __slots__ = ("memory", "native", "place", "shape", "tensor")
 
@@ -72,8 +72,8 @@ class Loan:
         self.native = native_dtype(tensor, name)
         self.tensor = tensor
         self.memory = tensor.detach()
-        if tensor.is_neg() or not tensor.is_contiguous():
-            self.memory = self.memory.resolve_neg().contiguous()
+        if tensor.is_neg() or tensor.is_conj() or not tensor.is_contiguous():
+            self.memory = self.memory.resolve_neg().resolve_conj().contiguous()
         self.shape = self.memory.shape
         self.place = devices.place_of(self.memory)
 
@@ -101,7 +101,7 @@ class Loan:
         if out.layout != torch.strided:
             refuse_output(name, "is sparse")
         check_output(out.shape, out.dtype, rows, self.shape[1:], self.memory.dtype, name)
-        if not out.is_contiguous() or out.is_neg():
+        if not out.is_contiguous() or out.is_neg() or out.is_conj():
             refuse_output(name, "has elements that do not lie side by side")
         return out.detach()
 
@@ -190,6 +190,7 @@ def start_at_once(
         or devices.gpu_of(tensor) is not None
         or tensor.layout != torch.strided
         or tensor.is_neg()
+        or tensor.is_conj()
     ):
         return None
     lent = (

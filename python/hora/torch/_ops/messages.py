@@ -49,9 +49,8 @@ def send(tensor: torch.Tensor, dest: int, tag: int = 0, process_set: ProcessSet 
     `irecv`, or one of them receives first: else each waits for the other.
 
     Args:
-        tensor: any shape; dtype uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64 or
-            bool; dense, on the CPU or a GPU. Messages travel between CPUs: of a tensor on a GPU a copy in the
-            host's memory is sent.
+        tensor: any shape; any dtype that `broadcast` takes; dense, on the CPU or a GPU. Messages travel
+            between CPUs: of a tensor on a GPU a copy in the host's memory is sent.
 
     Raises:
         HoraArgumentError (a ValueError): the tensor cannot be sent, there is no such rank, or the tag is

@@ -105,7 +105,9 @@ class Slot:
         place = self.place
         assert place is not None
         same_bytes = (
-            gradient.layout == torch.strided and gradient.stride() == place.stride() and not gradient.is_neg()
+            gradient.layout == torch.strided
+            and gradient.stride() == place.stride()
+            and not (gradient.is_neg() or gradient.is_conj())
         )
         if for_later and self.gpu is None and place.nbytes >= _LARGE and same_bytes:
             _job.runtime().copy_for_later(place.data_ptr(), gradient.data_ptr(), place.nbytes)

@@ -18,6 +18,7 @@ from hora._errors import HoraInternalError, HoraUnsupportedError
 from hora.torch.distributed import meeting
 from hora.torch.distributed.ddp import ddp_hook
 from hora.torch.distributed.group import ProcessGroup
+from hora.torch.distributed.reconfiguring import ReconfigurableGroup
 
 __all__ = ["ProcessGroup", "create", "ddp_hook", "register"]
 
@@ -47,6 +48,8 @@ def create(options: Any) -> ProcessGroup:
         members = hvd.add_process_set(ranks, name=_name_for(tuple(ranks)))
         return ProcessGroup(members, ranks, rank, timeout, lambda reason: _leave_set(members, reason))
     _made.clear()
+    if getattr(options, "enable_reconfigure", False):  # PyTorch 2.15
+        return ReconfigurableGroup(rank, options.group_size, timeout)
     joined = not _job.is_initialized()
     meeting.join(options.store, rank, options.group_size)
     everyone = list(range(options.group_size))

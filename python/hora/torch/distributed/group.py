@@ -12,6 +12,7 @@ import hora.torch as hvd
 from hora import _synchronization
 from hora._errors import HoraArgumentError
 from hora.torch.distributed import tensors
+from hora.torch.distributed.checks import member, one_for_each
 from hora.torch.distributed.monitored import MonitoredBarrier
 from hora.torch.distributed.reducing import Reducing
 from hora.torch.distributed.started import Started, together
@@ -29,7 +30,7 @@ class ProcessGroup(Reducing):
         """The tensor of the root goes to all ranks."""
 
         def start() -> Started:
-            root = self.ranks[opts.rootRank]
+            root = member("broadcast", self.ranks, opts.rootRank)
             each = given[opts.rootTensor]
             out = tensors.target(each)
             sent = tensors.flat(each) if out is None else out
@@ -61,11 +62,13 @@ class ProcessGroup(Reducing):
 
     def allgather_coalesced(self, outputs: Sequence[Tensors], given: Tensors, opts: Any = None) -> Work:
         """The same, of several tensors."""
-        return self.run(
-            "all_gather",
-            opts,
-            lambda: together([self._gather_all(out, each) for out, each in zip(outputs, given, strict=True)]),
-        )
+
+        def start() -> Started:
+            for each in outputs:
+                one_for_each("all_gather", "output", each, self.size())
+            return together([self._gather_all(out, each) for out, each in zip(outputs, given, strict=True)])
+
+        return self.run("all_gather", opts, start)
 
     def _gather_all(self, outputs: Tensors, given: torch.Tensor, out: torch.Tensor | None = None) -> Started:
         handle = hvd.allgather_async(tensors.flat(given), process_set=self.members, out=out)
@@ -75,7 +78,9 @@ class ProcessGroup(Reducing):
         """The tensors of all ranks, each by itself, on the root."""
 
         def start() -> Started:
-            root = self.ranks[opts.rootRank]
+            root = member("gather", self.ranks, opts.rootRank)
+            if outputs:
+                one_for_each("gather", "output", outputs[0], self.size())
             handle = hvd.gather_async(tensors.flat(given[0]), root, process_set=self.members)
             into = list(outputs[0]) if outputs else []
             return Started([handle], into, tensors.filling(into, None), list(given))
@@ -84,7 +89,8 @@ class ProcessGroup(Reducing):
 
     def gather_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any) -> Work:
         """The tensors of all ranks, one after the other, on the root."""
-        return self.gather([[output]] if self.rank() == opts.rootRank else [], [given], opts)
+        parts = [output.chunk(self.size())] if self.rank() == opts.rootRank else []
+        return self.gather(parts, [given], opts)
 
     gather_into_tensor = gather_single
 
@@ -92,7 +98,9 @@ class ProcessGroup(Reducing):
         """Each rank gets the root's tensor of its place in the list."""
 
         def start() -> Started:
-            root, output = self.ranks[opts.rootRank], outputs[0]
+            root, output = member("scatter", self.ranks, opts.rootRank), outputs[0]
+            if given:
+                one_for_each("scatter", "input", given[0], self.size())
             parts = given[0] if given else [output[:0]] if output.dim() else [output.reshape(1)[:0]]
             splits = [tensors.flat_size(part) for part in parts] if given else None
             handle = hvd.scatter_async(
@@ -143,6 +151,8 @@ class ProcessGroup(Reducing):
         """Each rank gets one tensor of each other."""
 
         def start() -> Started:
+            one_for_each("all_to_all", "input", given, self.size())
+            one_for_each("all_to_all", "output", outputs, self.size())
             splits = [tensors.flat_size(part) for part in given]
             handle = hvd.alltoall_async(tensors.joined(given), splits, process_set=self.members)
             return Started(
@@ -155,18 +165,17 @@ class ProcessGroup(Reducing):
 
     def send(self, given: Tensors, destination: int, tag: int) -> Work:
         """Sends a tensor to a rank of the group."""
+        peer = member("send", self.ranks, destination)
         return self.run(
             "send",
             None,
-            lambda: Started(
-                [hvd.isend(tensors.flat(given[0]), self.ranks[destination], tag, self.members)], list(given)
-            ),
+            lambda: Started([hvd.isend(tensors.flat(given[0]), peer, tag, self.members)], list(given)),
             peers=f"{self.rank()}->{destination}",
         )
 
     def recv(self, given: Tensors, source: int, tag: int) -> Work:
         """Receives a tensor from a rank of the group."""
-        return self._receive(given, self.ranks[source], tag, f"{self.rank()}<-{source}")
+        return self._receive(given, member("recv", self.ranks, source), tag, f"{self.rank()}<-{source}")
 
     def recv_anysource(self, given: Tensors, tag: int) -> Work:
         """Receives a tensor from any rank of the group."""

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 import hora.torch as hvd
-from hora._errors import HoraUnsupportedError
 from hora._job import Handle
 from hora.torch._ops.allreduce import start_in_place
 from hora.torch._ops.reduction import Reduction
 from hora.torch.distributed import tensors
+from hora.torch.distributed.checks import member, one_for_each
 from hora.torch.distributed.pytorch import ReduceOp
 from hora.torch.distributed.reductions import reduction
 from hora.torch.distributed.started import Started, together
@@ -52,7 +52,7 @@ class Reducing(Group):
         """The tensor of the root becomes the reduced one."""
 
         def start() -> Started:
-            handle = self._reduce_to(self.ranks[opts.rootRank], given[0], opts)
+            handle = self._reduce_to(member("reduce", self.ranks, opts.rootRank), given[0], opts)
             return Started([handle], list(given), tensors.filling(given, None))
 
         return self.run("reduce", opts, start)
@@ -79,6 +79,7 @@ class Reducing(Group):
 
         def start() -> Started:
             parts = given[0]
+            one_for_each("reduce_scatter", "input", parts, self.size())
             if len({part.numel() for part in parts}) == 1:
                 return self._reduce_scatter(outputs[0], parts, opts)
             handles = [
@@ -91,13 +92,13 @@ class Reducing(Group):
         return self.run("reduce_scatter", opts, start)
 
     def _reduce_to(self, root: int, given: torch.Tensor, opts: Any) -> Handle:
-        op, factor = _reduction_of(opts, given)
+        op, factor = _reduction_of(opts)
         return hvd.reduce_async(
             tensors.numbers(given), root_rank=root, op=op, prescale_factor=factor, process_set=self.members
         )
 
     def _reduce_scatter(self, output: torch.Tensor, parts: Tensors, opts: Any) -> Started:
-        op, factor = _reduction_of(opts, output)
+        op, factor = _reduction_of(opts)
         whole = tensors.joined(parts, tensors.numbers)
         out = tensors.target(output, whole, tensors.numbers)
         handle = hvd.reducescatter_async(
@@ -118,11 +119,8 @@ def _reduce_sparse(given: torch.Tensor, how: dict[str, Any]) -> Started:
     return Started([hvd.allreduce_async(given.detach(), **how)], [given], finish)
 
 
-def _reduction_of(opts: Any, given: torch.Tensor | None = None) -> tuple[int, float]:
-    """The operation, and the factor before it. Raises HoraUnsupportedError if the elements have none such."""
+def _reduction_of(opts: Any) -> tuple[int, float]:
+    """The operation, and the factor before it."""
     if opts is None:
         return hvd.Sum, 1.0
-    op, factor = reduction(opts if isinstance(opts, ReduceOp) else opts.reduceOp)
-    if given is not None and given.is_complex() and op not in (hvd.Sum, hvd.Average):
-        raise HoraUnsupportedError(f"complex numbers of type {given.dtype} have sums and averages alone")
-    return op, factor
+    return reduction(opts if isinstance(opts, ReduceOp) else opts.reduceOp)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from hora._errors import HoraArgumentError
 from hora.torch._ops.lending import known_dtype
 
 Elements = Callable[[torch.Tensor], torch.Tensor]  # `flat` or `numbers`
@@ -16,16 +17,20 @@ Elements = Callable[[torch.Tensor], torch.Tensor]  # `flat` or `numbers`
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:
     """Its elements, side by side: a view if they are, else a copy. Elements of a dtype that Hora does not
-    know (float8, complex64, uint16, ...) become bytes: it moves them, and does not reduce them."""
+    know (complex32, float4_e2m1fn_x2, ...) become bytes: it moves them, and does not reduce them."""
+    if tensor.layout != torch.strided:
+        raise HoraArgumentError(
+            f"a sparse tensor of the shape {tuple(tensor.shape)} cannot be moved; make it dense with "
+            ".to_dense()"
+        )
     elements = tensor.detach().reshape(-1)
     return elements if known_dtype(elements) else elements.view(torch.uint8)
 
 
 def numbers(tensor: torch.Tensor) -> torch.Tensor:
-    """Its elements, side by side, to be reduced: a complex one as two. Those of other dtypes that Hora does
-    not know stay as they are, and Hora refuses them."""
-    elements = tensor.detach()
-    return (torch.view_as_real(elements) if elements.is_complex() else elements).reshape(-1)
+    """Its elements, side by side, to be reduced. Those of a dtype that Hora does not know stay as they are,
+    and Hora refuses them."""
+    return tensor.detach().reshape(-1)
 
 
 def target(

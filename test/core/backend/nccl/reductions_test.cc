@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/nccl/reductions.h"
 
+#include "core/backend/nccl_module.h"
 #include "test/support/thrown.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +54,10 @@ TEST(NcclReduction, TakesTruthForBytes) {
 }
 
 TEST(NcclReduction, HasNoShortIntegers) {
-  EXPECT_EQ(thrown([] { static_cast<void>(nccl_type(DType::int16)); }).code, Code::internal);
+  for (const DType dtype : {DType::int16, DType::uint16}) {
+    EXPECT_EQ(thrown([dtype] { static_cast<void>(nccl_type(dtype)); }).code, Code::internal);
+    EXPECT_FALSE(nccl_reduces({dtype, ReduceOp::sum, 1.0, 1.0, 1}));
+  }
 }
 
 }  // namespace

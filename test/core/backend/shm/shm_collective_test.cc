@@ -2,6 +2,7 @@
 #include "core/backend/shm/shm_collective.h"
 
 #include "test/core/backend/shm/arenas.h"
+#include "test/support/elements.h"
 #include "test/support/repeating.h"
 #include "test/support/threads.h"
 
@@ -24,7 +25,8 @@ std::shared_ptr<std::byte> buffer(Collective& collective, bool in_arena, std::si
 /// How one random call looks: the same on all ranks, except where buffers lie.
 struct Plan {
   explicit Plan(unsigned seed) : random(seed) {
-    dtype = static_cast<DType>(random() % kDTypes);
+    const std::vector<DType> dtypes = reduced_dtypes();
+    dtype = dtypes[random() % dtypes.size()];
     op = std::array{ReduceOp::sum, ReduceOp::min, ReduceOp::max}[random() % 3];
     const std::size_t many = random() % 20 == 0 ? 3000 : 1 + random() % 6;
     const std::size_t most =

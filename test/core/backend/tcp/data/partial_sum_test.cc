@@ -2,6 +2,7 @@
 #include "core/backend/tcp/data/partial_sum.h"
 
 #include "core/base/half.h"
+#include "test/support/elements.h"
 
 #include <gtest/gtest.h>
 
@@ -14,11 +15,11 @@ namespace {
 // In steps, or all inputs at once: the same bits, for whatever a sum of two takes.
 TEST(PartialSum, OfTwoRanksHasTheBitsOfTheReductionAtOnce) {
   std::mt19937 random(1);
-  for (int d = 0; d < kDTypes; ++d) {
+  for (const DType dtype : reduced_dtypes()) {
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product}) {
       for (const double prescale : {1.0, 0.75}) {
         for (const int divisor : {1, 3}) {
-          const Reduction reduction{static_cast<DType>(d), op, prescale, prescale * 2, divisor};
+          const Reduction reduction{dtype, op, prescale, prescale * 2, divisor};
           if (!PartialSum::travels(reduction)) continue;
           const std::size_t count = 1000;
           const std::size_t bytes = count * size_of(reduction.dtype);
