@@ -25,7 +25,9 @@ Module module_for_nccl() {
 bool nccl_reduces(const Reduction& reduction) {
   if (is_bitwise(reduction.op) || is_logical(reduction.op)) return false;
   if (is_float(reduction.dtype)) return true;
-  const bool has_type = reduction.dtype != DType::int16 && reduction.dtype != DType::uint16;
+  const DType dtype = reduction.dtype;
+  const bool has_type =
+      dtype != DType::int16 && dtype != DType::uint16 && !is_complex(dtype) && !is_float8(dtype);
   return has_type && reduction.prescale == 1.0 && reduction.postscale == 1.0 && reduction.divisor == 1;
 }
 

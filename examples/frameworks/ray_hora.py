@@ -13,7 +13,7 @@ import hora.torch as hvd
 import torch
 from hora.ray import HoraConfig
 from ray.train import ScalingConfig
-from ray.train.data_parallel_trainer import DataParallelTrainer
+from ray.train.torch import TorchTrainer
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, DistributedSampler
 
@@ -36,16 +36,12 @@ def train() -> dict[str, float | str]:
             loss.backward()
             optimizer.step()
             total += loss.detach()
-    parameters = torch.cat([each.detach().flatten() for each in net.parameters()])
-    equal = all(torch.equal(part, parameters) for part in hvd.allgather(parameters[None]))
-    said = f"{parameters.double().sum():.6f}, {'equal' if equal else 'NOT EQUAL'} on {hvd.size()} ranks"
-    return {"loss": hvd.allreduce(total).item() / len(loader), "parameters": said}
+    mean = hvd.allreduce(total).item() / len(loader)
+    return {"loss": mean, "parameters": digits.sum_of_parameters(net)}
 
 
 if __name__ == "__main__":
-    trainer = DataParallelTrainer(
-        train, backend_config=HoraConfig(), scaling_config=ScalingConfig(num_workers=2)
-    )
+    trainer = TorchTrainer(train, torch_config=HoraConfig(), scaling_config=ScalingConfig(num_workers=2))
     trained = trainer.fit().return_value  # of rank 0
     print(f"loss {trained['loss']:.6f}")
     print(f"parameters: sum {trained['parameters']}")

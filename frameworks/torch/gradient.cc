@@ -56,7 +56,7 @@ torch::Tensor with_gradient(const torch::Tensor& input, const torch::Tensor& out
 std::vector<std::size_t> differentiable(torch::TensorList tensors) {
   std::vector<std::size_t> indices;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].is_floating_point()) indices.push_back(i);
+    if (tensors[i].is_floating_point() || tensors[i].is_complex()) indices.push_back(i);
   }
   return indices;
 }

@@ -66,7 +66,7 @@ torch::Tensor put_together(const Parts& parts, const torch::Tensor& like, double
   const auto values = parts.values.to(like.scalar_type());
   const auto whole = torch::sparse_coo_tensor(parts.indices.t(), values, like.sizes()).coalesce();
   if (scale == 1.0 && divisor == 1.0) return whole;
-  if (whole.is_floating_point()) return whole * scale / divisor;
+  if (whole.is_floating_point() || whole.is_complex()) return whole * scale / divisor;
   if (scale == 1.0) return whole.div(torch::Scalar(static_cast<std::int64_t>(divisor)), "trunc");
   return (whole.to(torch::kFloat64) * scale / divisor).to(like.scalar_type());  // truncated once
 }

@@ -7,22 +7,35 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 namespace hora {
 namespace {
 
+/// LibTorch's type of this name; Undefined if this version has none.
+torch::ScalarType scalar_type_named(std::string_view name) {
+  for (int number = 0; number < static_cast<int>(torch::ScalarType::NumOptions); ++number) {
+    if (torch::toString(static_cast<torch::ScalarType>(number)) == name)
+      return static_cast<torch::ScalarType>(number);
+  }
+  return torch::ScalarType::Undefined;
+}
+
 /// LibTorch's type for each DType, in the order of their numbers.
-constexpr std::array<torch::ScalarType, kDTypes> kScalarTypes{
-    torch::kUInt8,           torch::kInt8,
-    torch::kInt16,           torch::kInt32,
-    torch::kInt64,           torch::kFloat16,
-    torch::kBFloat16,        torch::kFloat32,
-    torch::kFloat64,         torch::kBool,
-    torch::kUInt16,          torch::kUInt32,
-    torch::kUInt64,          torch::kComplexFloat,
-    torch::kComplexDouble,   torch::kFloat8_e4m3fn,
-    torch::kFloat8_e4m3fnuz, torch::kFloat8_e5m2,
-    torch::kFloat8_e5m2fnuz, torch::ScalarType::Float8_e8m0fnu};
+const std::array<torch::ScalarType, kDTypes>& scalar_types() {
+  static const std::array<torch::ScalarType, kDTypes> kTypes{
+      torch::kUInt8,           torch::kInt8,
+      torch::kInt16,           torch::kInt32,
+      torch::kInt64,           torch::kFloat16,
+      torch::kBFloat16,        torch::kFloat32,
+      torch::kFloat64,         torch::kBool,
+      torch::kUInt16,          torch::kUInt32,
+      torch::kUInt64,          torch::kComplexFloat,
+      torch::kComplexDouble,   torch::kFloat8_e4m3fn,
+      torch::kFloat8_e4m3fnuz, torch::kFloat8_e5m2,
+      torch::kFloat8_e5m2fnuz, scalar_type_named("Float8_e8m0fnu")};  // new in LibTorch 2.7
+  return kTypes;
+}
 
 [[noreturn]] void refuse(const std::string& name, const std::string& why) {
   throw Error(Code::invalid_argument, text_of("'{}': {}", name, why));
@@ -46,14 +59,15 @@ std::vector<Result> wait_for_all(const std::vector<Handle>& operations, Device d
 }
 
 DType dtype_of(const torch::Tensor& tensor, const std::string& name) {
-  const auto found = std::find(kScalarTypes.begin(), kScalarTypes.end(), tensor.scalar_type());
-  if (found != kScalarTypes.end()) return static_cast<DType>(found - kScalarTypes.begin());
+  const auto& types = scalar_types();
+  const auto found = std::find(types.begin(), types.end(), tensor.scalar_type());
+  if (found != types.end()) return static_cast<DType>(found - types.begin());
   refuse(name, text_of("elements of type {} cannot be sent; convert the tensor to a type that Hora has "
                        "(hora/dtype.h), such as float32, bool or an integer type",
                        torch::toString(tensor.scalar_type())));
 }
 
-torch::ScalarType scalar_type_of(DType dtype) { return kScalarTypes.at(static_cast<std::size_t>(dtype)); }
+torch::ScalarType scalar_type_of(DType dtype) { return scalar_types().at(static_cast<std::size_t>(dtype)); }
 
 DType wire_of(Compression compression) {
   if (compression == Compression::fp16) return DType::float16;

@@ -137,6 +137,7 @@ def others() -> Iterator[tuple[str, Call]]:
     yield "all_reduce-async", lambda: in_place(lambda t: dist.all_reduce(t, async_op=True), own())
     yield "all_reduce-complex", lambda: in_place(dist.all_reduce, own() * (1 + 2j))
     yield "all_reduce_coalesced", coalesced
+    yield "all_gather_coalesced", gathered_coalesced
     yield "new_group", in_groups
     yield "not_in_group", lambda: dist.all_reduce(own(), group=dist.GroupMember.NON_GROUP_MEMBER)
     yield "ranks", lambda: [dist.get_rank(), dist.get_world_size(), dist.get_process_group_ranks(None)]
@@ -198,6 +199,18 @@ def coalesced() -> Any:
     return tensors
 
 
+def is_root() -> bool:
+    return dist.get_rank() == 1
+
+
+def gathered_coalesced() -> Any:
+    """Three tensors of each rank; the lists are one for each rank."""
+    shapes = [(2,), (3, 2), ()]
+    outputs = [[torch.zeros(shape) for shape in shapes] for _ in range(dist.get_world_size())]
+    given = [own(shape, plus=number) for number, shape in enumerate(shapes)]
+    return after(lambda: dist.all_gather_coalesced(outputs, given), outputs)
+
+
 def in_groups() -> Any:
     groups = [dist.new_group([0, 1]), dist.new_group([dist.get_world_size() - 1])]
     tensor = own()
@@ -208,7 +221,7 @@ def in_groups() -> Any:
 
 
 def wrong() -> Iterator[tuple[str, Call]]:
-    """What a rank can see by itself: no rank waits for another."""
+    """Mistakes that a rank sees by itself: no rank waits for another."""
     size = dist.get_world_size() if dist.is_initialized() else 0
     yield "no_tensor", lambda: dist.all_reduce([1.0])
     yield "no_such_op", lambda: dist.all_reduce(own(), op="sum")
@@ -230,6 +243,10 @@ def wrong() -> Iterator[tuple[str, Call]]:
     yield "too_few_to_receive", lambda: dist.all_to_all(empty(size - 1, 4), [own()] * size)
     yield "too_few_to_scatter", lambda: dist.scatter(own(), [own()] * (size - 1), src=dist.get_rank())
     yield "too_few_to_gather", lambda: dist.gather(own(), empty(size - 1, 4), dst=dist.get_rank())
+    yield "small_list", lambda: dist.all_gather(empty(size, 3), own())
+    yield "small_part", lambda: dist.scatter(torch.zeros(3), [own()] * size if is_root() else None, src=1)
+    yield "small_parts_to_receive", lambda: dist.all_to_all(empty(size, 3), [own()] * size)
+    yield "large_list", lambda: dist.all_gather(empty(size, 5), own())
     yield "root_below_0", lambda: dist.broadcast(own(), -1)
     yield "splits_too_few", lambda: dist.all_to_all_single(torch.zeros(4), own(), [4], [4] * (size + 1))
     yield "splits_of_no_sum", lambda: dist.all_to_all_single(torch.zeros(size), own((size,)), [3] * size)

@@ -252,12 +252,13 @@ def test_outputs_that_do_not_fit_are_an_error_of_each_wait():
             try:
                 work.wait()
             except RuntimeError as error:
-                print(type(error).__name__)
+                print(error)
         print(work.is_success())
         dist.barrier()
         """,
     )
-    assert lines == [["RuntimeError", "RuntimeError", "False"]] * 2
+    said = "the outputs have 20 bytes, and the result has 16: give outputs of the shapes that the ranks send"
+    assert lines == [[said, said, "False"]] * 2
 
 
 def test_a_group_that_another_rank_has_destroyed_says_so():
@@ -467,7 +468,7 @@ def test_ranks_that_differ_from_those_of_the_job_are_refused(tmp_path: pathlib.P
 
 @functools.cache
 def answers(backend: str, launched: str) -> dict[str, list[str]]:
-    """What the ranks print, by the call."""
+    """The outcomes that the ranks print, by the call."""
     ranks, environment = LAUNCHED[launched]
     words = ("-np", str(ranks), sys.executable, str(CALLS), backend)
     result = hrun(*words, environment={"OMP_NUM_THREADS": "1", **environment})
@@ -484,7 +485,7 @@ def answers(backend: str, launched: str) -> dict[str, list[str]]:
 @BY_LAUNCH
 def test_calls_have_the_outcomes_of_gloo_if_gloo_can_do_them(launched: str):
     ours, peers = answers("hora", launched), answers("gloo", "4-shm" if launched[0] == "4" else "2-shm")
-    assert len(peers) > 100
+    assert peers.keys() == ours.keys() - set(distributed_calls.WRONG)
     differ = {call: (ours[call], said) for call, said in peers.items() if ours[call] != said}
     assert {call: both for call, both in differ.items() if not both[1][0].startswith("error")} == {}
 
@@ -501,7 +502,7 @@ def test_processes_go_on_in_another_group_when_a_rank_has_died(tmp_path: pathlib
     """Three ranks, of which one dies in backward(); the two that are left, in another order; then a new one with
     them."""
     program = """
-        import os, signal, sys, time, torch, torch.distributed as dist, hora.torch.distributed
+        import os, signal, sys, torch, torch.distributed as dist, hora.torch.distributed
         from torch.nn.parallel import DistributedDataParallel
 
         number, folder = int(sys.argv[1]), sys.argv[2]
@@ -520,32 +521,38 @@ def test_processes_go_on_in_another_group_when_a_rank_has_died(tmp_path: pathlib
             assert dist.get_world_size() == len(members)
             if kind is list:
                 assert members[dist.get_rank()] == number
+            assert dist.get_process_group_ranks(None) == list(range(len(members)))
             numbers = [None] * len(members)
-            dist.all_gather_object(numbers, number)
+            dist.all_gather_object(numbers, number, group=dist.new_group(list(range(len(members)))))
             print(uuid, sorted(numbers), flush=True)
 
-        def train():
+        def train(members):
             torch.manual_seed(1)
             layers = [torch.nn.Linear(8, 8) for _ in range(4)]
             model = DistributedDataParallel(torch.nn.Sequential(*layers), bucket_cap_mb=0.0001)
             for _ in range(3):
+                model.zero_grad()
                 model(torch.full((2, 8), number + 1.0)).sum().backward()
+            own = layers[0].weight.grad
+            model.module.zero_grad()
+            model.module(torch.full((2, 8), sum(members) / len(members) + 1.0)).sum().backward()
+            torch.testing.assert_close(own, layers[0].weight.grad)  # the model is linear
             return model, layers
 
         if number < 3:
             meet(1, [0, 1, 2], list)
-            model, layers = train()
+            model, layers = train([0, 1, 2])
             if number == 1:
                 layers[1].weight.register_hook(lambda gradient: os.kill(os.getpid(), signal.SIGKILL))
-            begin = time.monotonic()
             try:
                 model(torch.ones(2, 8)).sum().backward()
             except RuntimeError as error:
-                print("heard", time.monotonic() - begin < 1, "rank 1" in str(error), flush=True)
+                print("heard", "rank 1" in str(error), flush=True)
+            dist.group.WORLD.abort()
             meet(2, [2, 0], list)
-            train()
+            train([2, 0])
         meet(3, [0, 2, 3], set)
-        train()
+        train([0, 2, 3])
         for wrong in ([], ["gloo:0:-1:0"]):
             try:
                 dist._reconfigure(4, wrong)
@@ -563,7 +570,11 @@ def test_processes_go_on_in_another_group_when_a_rank_has_died(tmp_path: pathlib
         )
         for number in range(4)
     ]
-    said = [process.communicate(timeout=100) for process in processes]
+    try:
+        said = [process.communicate(timeout=100) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
     assert [process.returncode for process in processes] == [0, -9, 0, 0], said
     alone = (
         "'all_reduce': its process group was made with enable_reconfigure=True, and has no ranks before "
@@ -571,6 +582,6 @@ def test_processes_go_on_in_another_group_when_a_rank_has_died(tmp_path: pathlib
     )
     ended = [f"the {count} handles of reconfigure() do not have this process's" for count in (0, 1)]
     for number in (0, 2):
-        lines = [alone, "1 [0, 1, 2]", "heard True True", "2 [0, 2]", "3 [0, 2, 3]", *ended]
+        lines = [alone, "1 [0, 1, 2]", "heard True", "2 [0, 2]", "3 [0, 2, 3]", *ended]
         assert said[number][0].splitlines() == lines, said
     assert said[3][0].splitlines() == [alone, "3 [0, 2, 3]", *ended], said

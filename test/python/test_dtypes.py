@@ -63,9 +63,24 @@ def test_complex_and_unsigned_numbers_are_reduced():
                 reduced = module.reduce(own, 1, op=hora.Sum)
                 if rank == 1:
                     same(reduced, total)
+            if kind(0).dtype.kind == "u":  # numbers with the highest bit
+                large = np.array([rank, np.iinfo(kind).max - rank], kind)
+                most = np.iinfo(kind).max
+                for module, make, plain in ((hora, lambda a: a, np.asarray), (hvd, torch.from_numpy, lambda t: t.numpy())):
+                    assert plain(module.allreduce(make(large), op=hora.Max)).tolist() == [2, most]
+                    assert plain(module.allreduce(make(large), op=hora.Min)).tolist() == [0, most - 2]
+                    assert plain(module.allreduce(make(large))).tolist() == [1, most - 1]
         mirrored = torch.full((3,), rank + 1j).conj()
         assert hvd.allreduce(mirrored, op=hvd.Sum).tolist() == [3 - 3j] * 3
         assert hvd.broadcast(mirrored, 1).tolist() == [1 - 1j] * 3
+        sparse = (torch.eye(2) * (1 + 2j)).to_sparse()
+        assert hvd.allreduce(sparse).to_dense()[0].tolist() == [1 + 2j, 0]
+        assert hvd.allreduce(sparse, op=hvd.Sum, prescale_factor=0.5).to_dense()[1].tolist() == [0, 1.5 + 3j]
+        single, first, second = (torch.ones(2, dtype=torch.complex64, requires_grad=True) for _ in range(3))
+        hvd.allreduce(single, op=hvd.Sum).abs().sum().backward()
+        for each in hvd.grouped_allreduce([first, second, torch.ones(1)], op=hvd.Sum)[:2]:
+            each.abs().sum().backward()
+        assert torch.equal(first.grad, single.grad) and torch.equal(second.grad, single.grad)
         """,
     )
 

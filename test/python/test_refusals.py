@@ -28,7 +28,7 @@ def test_wrong_arguments_are_refused_in_the_callers_thread_and_the_job_goes_on()
         x, scalar = torch.ones(4, 2), torch.tensor(1.0)
         class Nothing: pass
         refused = [
-            (ValueError, "complex64", lambda: hvd.allreduce(x.to(torch.complex64), name="t")),
+            (ValueError, "complex32", lambda: hvd.allreduce(x.to(torch.complex32), name="t")),
             (ValueError, "torch.Tensor", lambda: hvd.allreduce([1.0], name="t")),
             (ValueError, "no elements", lambda: hvd.allreduce(x.to("meta"), name="t")),
             (ValueError, ".to_sparse_coo()", lambda: hvd.allreduce(x.to_sparse_csr(), name="t")),
@@ -48,7 +48,7 @@ def test_wrong_arguments_are_refused_in_the_callers_thread_and_the_job_goes_on()
             (IndexError, "one array or tensor at least", lambda: hvd.grouped_allgather([], name="t")),
             (IndexError, "one array or tensor at least", lambda: hvd.grouped_reducescatter([], name="t")),
             (ValueError, "list of arrays or tensors", lambda: hvd.grouped_allreduce(x, name="t")),
-            (ValueError, "complex64", lambda: hvd.grouped_allreduce([x, x.to(torch.complex64)], name="t")),
+            (ValueError, "complex32", lambda: hvd.grouped_allreduce([x, x.to(torch.complex32)], name="t")),
             (IndexError, "rank-zero tensor", lambda: hvd.allgather(scalar, name="t")),
             (hvd.HorovodInternalError, "rank-zero tensor", lambda: hvd.allgather_async(scalar, name="t")),
             (IndexError, "rank-zero tensor", lambda: hvd.allgather(scalar.clone().requires_grad_(), name="t")),

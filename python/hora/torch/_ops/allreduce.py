@@ -20,6 +20,7 @@ from hora.torch._ops.lending import (
     Loan,
     check_tensor,
     floating,
+    is_floating,
     lent_in_place,
     picked,
     spread,
@@ -211,8 +212,8 @@ def allreduce(
         op: Average (default), Sum, Adasum, Min, Max, Product, BitAnd, BitOr, BitXor, LogicalAnd or LogicalOr.
             16-bit floats are summed in float32; averages of integers are exact and then truncated toward
             zero, so 1 and 2 give 1; averages divide by the size of the set; bool has no average; Adasum is
-            for floating-point elements. The bitwise ones are for integers and bool; they and the logical
-            ones, whose result is 0 or 1, take no factors.
+            for floating-point elements; complex numbers have Average and Sum. The bitwise ones are for
+            integers and bool; they and the logical ones, whose result is 0 or 1, take no factors.
 
     Returns:
         A new tensor of the same shape and dtype, the same bits on every rank.
@@ -291,7 +292,7 @@ class _GroupedAllreduce(torch.autograd.Function):
         how: Reduction = ctx.how
         own = picked(gradients, ctx.floating)
         if how.op in _SELECTING:
-            inputs = [tensor for tensor in ctx.saved_tensors if tensor.is_floating_point()]
+            inputs = [tensor for tensor in ctx.saved_tensors if is_floating(tensor)]
             reduced = [
                 _selected_gradient(tensor, gradient, how)
                 for tensor, gradient in zip(inputs, own, strict=True)

@@ -17,7 +17,9 @@ from hora._rows import check_output, refuse_output
 from hora.torch._ops import devices
 
 _DTYPES: dict[torch.dtype, _native.DType] = {
-    getattr(torch, name): native for name, native in _native.DType.__members__.items()
+    getattr(torch, name): native
+    for name, native in _native.DType.__members__.items()
+    if hasattr(torch, name)  # float8_e8m0fnu is new in PyTorch 2.7
 }
 _OF_NATIVE = {native: dtype for dtype, native in _DTYPES.items()}
 
@@ -208,8 +210,13 @@ def tracked(tensor: Any) -> bool:
 
 
 def floating(tensors: Iterable[torch.Tensor]) -> list[bool]:
-    """The tensors of a group that have gradients: those of floating-point elements."""
-    return [tensor.is_floating_point() for tensor in tensors]
+    """The tensors of a group that have gradients: those of floating-point or complex elements."""
+    return [is_floating(tensor) for tensor in tensors]
+
+
+def is_floating(tensor: torch.Tensor) -> bool:
+    """Whether its elements are floating-point or complex numbers."""
+    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def picked(gradients: Iterable[Any], which: list[bool]) -> list[Any]:

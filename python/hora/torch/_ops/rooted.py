@@ -40,7 +40,7 @@ def gather(
     the root: a new tensor without a gradient; None on the other ranks. As MPI_Gatherv.
 
     Args:
-        tensor: at least 1-dimensional; dtypes as for `allreduce`; dense, on the CPU or a GPU. The first
+        tensor: at least 1-dimensional; dtypes as for `broadcast`; dense, on the CPU or a GPU. The first
             dimension may differ from rank to rank (0 rows, too); the others and the dtype may not.
 
     Raises:

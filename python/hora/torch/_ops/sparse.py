@@ -16,7 +16,7 @@ from hora._submission import Submission, start_group, submission
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._ops import devices
 from hora.torch._ops.arguments import documented
-from hora.torch._ops.lending import Loan, check_tensor, written
+from hora.torch._ops.lending import Loan, check_tensor, is_floating, written
 from hora.torch._ops.reduction import Reduction
 
 
@@ -48,7 +48,7 @@ def _scaled(whole: torch.Tensor, factor: float, divisor: int) -> torch.Tensor:
     """The tensor times `factor`, divided by `divisor`; integers are truncated toward zero, once."""
     if factor == 1 and divisor == 1:
         return whole
-    if whole.is_floating_point():
+    if is_floating(whole):
         return whole * (factor / divisor)
     whole = whole.coalesce()
     if factor == 1:

@@ -161,7 +161,7 @@ def _words(tensor: torch.Tensor) -> torch.Tensor:
     value = tensor.detach()
     if value.layout != torch.strided:
         value = value.to_dense()
-    flat = value.contiguous().reshape(-1).view(torch.uint8)
+    flat = value.resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
     whole = flat.numel() // 8 * 8
     if flat.storage_offset() % 8 == 0 and whole == flat.numel():
         return flat.view(torch.int64)

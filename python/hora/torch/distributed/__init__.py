@@ -15,7 +15,7 @@ import hora_torch_backend
 import hora.torch as hvd
 from hora import _job, _membership
 from hora._errors import HoraInternalError, HoraUnsupportedError
-from hora.torch.distributed import meeting
+from hora.torch.distributed import meeting, set_names
 from hora.torch.distributed.ddp import ddp_hook
 from hora.torch.distributed.group import ProcessGroup
 from hora.torch.distributed.reconfiguring import ReconfigurableGroup
@@ -45,9 +45,9 @@ def create(options: Any) -> ProcessGroup:
                 f"process group '{options.group_id}' has the ranks {ranks}, and those of hora's ascend: "
                 "make it with sort_ranks=True"
             )
-        members = hvd.add_process_set(ranks, name=_name_for(tuple(ranks)))
+        members = hvd.add_process_set(ranks, name=set_names.next_for(tuple(ranks)))
         return ProcessGroup(members, ranks, rank, timeout, lambda reason: _leave_set(members, reason))
-    _made.clear()
+    set_names.forget()
     if getattr(options, "enable_reconfigure", False):  # PyTorch 2.15
         return ReconfigurableGroup(rank, options.group_size, timeout)
     joined = not _job.is_initialized()
@@ -56,16 +56,6 @@ def create(options: Any) -> ProcessGroup:
     return ProcessGroup(
         hvd.global_process_set, everyone, rank, timeout, _membership.leave if joined else _fail
     )
-
-
-_made: dict[tuple[int, ...], int] = {}  # how many groups of these ranks, since that of all was made
-
-
-def _name_for(ranks: tuple[int, ...]) -> str:
-    """A name that all these ranks give their next group. PyTorch's counts the groups of each process, which
-    differ where groups overlap."""
-    _made[ranks] = _made.get(ranks, 0) + 1
-    return f"torch.distributed.{_made[ranks]}"
 
 
 def _leave_set(members: hvd.ProcessSet, reason: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rank can see of a wrong call by itself, before any other rank waits for it."""
+"""Checks of a call that a rank makes by itself, before any other rank waits for it."""
 
 from __future__ import annotations
 
@@ -22,5 +22,6 @@ def one_for_each(name: str, which: str, tensors: Sequence[Any], size: int) -> No
     """Raises HoraArgumentError if a list does not have a tensor for each rank."""
     if len(tensors) != size:
         raise HoraArgumentError(
-            f"'{name}': the list of {which}s has {len(tensors)} tensors for {size} ranks: give one for each"
+            f"'{name}': the list of {which}s has the length {len(tensors)}, and there are {size} ranks: give "
+            "one for each"
         )

@@ -57,11 +57,7 @@ class ProcessGroup(Reducing):
         )
 
     def allgather(self, outputs: Sequence[Tensors], given: Tensors, opts: Any = None) -> Work:
-        """The tensors of all ranks, each by itself."""
-        return self.allgather_coalesced(outputs, given, opts)
-
-    def allgather_coalesced(self, outputs: Sequence[Tensors], given: Tensors, opts: Any = None) -> Work:
-        """The same, of several tensors."""
+        """The tensors of all ranks, each by itself: lists of them, one for each tensor that is given."""
 
         def start() -> Started:
             for each in outputs:
@@ -69,6 +65,11 @@ class ProcessGroup(Reducing):
             return together([self._gather_all(out, each) for out, each in zip(outputs, given, strict=True)])
 
         return self.run("all_gather", opts, start)
+
+    def allgather_coalesced(self, outputs: Sequence[Tensors], given: Tensors, opts: Any = None) -> Work:
+        """The same, where the lists are one for each rank."""
+        one_for_each("all_gather", "output", outputs, self.size())
+        return self.allgather(list(zip(*outputs, strict=True)), given, opts)
 
     def _gather_all(self, outputs: Tensors, given: torch.Tensor, out: torch.Tensor | None = None) -> Started:
         handle = hvd.allgather_async(tensors.flat(given), process_set=self.members, out=out)

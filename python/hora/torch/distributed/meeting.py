@@ -14,9 +14,7 @@ from hora._membership import init
 from hora._native import JobListener
 from hora.torch.distributed.pytorch import Store
 
-_LISTENER = (
-    "hora/listener"  # the key in the store: coordinator, a space, and the secret as hexadecimal digits
-)
+_LISTENER = "hora/listener"  # the key of rank 0's address in the store
 
 
 def join(store: Store, rank: int, size: int) -> None:
@@ -44,19 +42,44 @@ def _check_place(wanted: tuple[int, int], own: tuple[int, int]) -> None:
 
 def _meet(store: Store, rank: int, size: int) -> None:
     if size == 1:
-        init(rank=0, size=1)
-    elif rank == 0:
+        return enter(0, 1, None, "")
+    if rank == 0:
         listener = JobListener()
-        store.set(_LISTENER, f"{listener.coordinator} {listener.secret.hex()}")
-        init(rank=0, size=size, listener=listener)
+        store.set(_LISTENER, address_of(listener))
+        enter(0, size, listener, "")
         with contextlib.suppress(RuntimeError):  # a store that cannot: its next job would find this one
             store.delete_key(_LISTENER)  # all have read it
+        return None
+    try:
+        address = store.get(_LISTENER).decode()
+    except dist.DistError as error:
+        raise HoraTimeoutError(
+            f"rank {rank} of {size} has not found rank 0 in PyTorch's store, which all ranks must have: "
+            f"{error}"
+        ) from error
+    return enter(rank, size, None, address)
+
+
+def address_of(listener: JobListener) -> str:
+    """Where rank 0 listens, and the secret: the coordinator, a space, and hexadecimal digits."""
+    return f"{listener.coordinator} {listener.secret.hex()}"
+
+
+def enter(rank: int, size: int, listener: JobListener | None, address: str) -> None:
+    """Joins a job: rank 0 of several with its listener, the others with its address. Raises
+    HoraArgumentError for what is no address."""
+    if size == 1:
+        init(rank=0, size=1)
+    elif rank == 0:
+        init(rank=0, size=size, listener=listener)
     else:
-        try:
-            coordinator, secret = store.get(_LISTENER).decode().split()
-        except dist.DistError as error:
-            raise HoraTimeoutError(
-                f"rank {rank} of {size} has not found rank 0 in PyTorch's store, which all ranks must have: "
-                f"{error}"
-            ) from error
-        init(rank=rank, size=size, coordinator=coordinator, secret=bytes.fromhex(secret))
+        coordinator, secret = _parsed(address)
+        init(rank=rank, size=size, coordinator=coordinator, secret=secret)
+
+
+def _parsed(address: str) -> tuple[str, bytes]:
+    try:
+        coordinator, secret = address.split()
+        return coordinator, bytes.fromhex(secret)
+    except ValueError as error:
+        raise HoraArgumentError(f"'{address[:40]}' is no address of a rank of the backend hora") from error

@@ -6,38 +6,39 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
+import torch.distributed as dist
+
 import hora.torch as hvd
-from hora import _membership
+from hora import _job, _membership
 from hora._errors import HoraArgumentError, HoraNotInitializedError
 from hora._native import JobListener
+from hora.torch.distributed import meeting, set_names
 from hora.torch.distributed.group import ProcessGroup
 from hora.torch.distributed.work import Work
-
-_SCHEME = "hora"
 
 
 class ReconfigurableGroup(ProcessGroup):
     """The ranks of one job after the other. `reconfigure` leaves the last job, and joins the next one.
 
-    A handle tells where a process listens if it becomes rank 0, and the secret of that job: "hora", a space,
-    the coordinator, a space, and the secret as hexadecimal digits. All who know a handle can join.
+    A handle is the address at which a process listens if it becomes rank 0, with the secret of that job. All
+    who know a handle can join.
     """
 
     supports_reconfigure = True  # a property of PyTorch's class, which is not overridden by a method
 
     def __init__(self, rank: int, size: int, timeout: datetime.timedelta) -> None:
-        super().__init__(hvd.global_process_set, list(range(size)), rank, timeout, _membership.leave)
-        self._place = rank, size
+        super().__init__(hvd.global_process_set, list(range(size)), rank, timeout, self._leave)
+        self._rank = rank
         self._joined = False
         self._listener: JobListener | None = None
 
     def getRank(self) -> int:  # noqa: N802 - PyTorch's name
         """This process's rank."""
-        return self._place[0]
+        return self._rank
 
     def getSize(self) -> int:  # noqa: N802
         """How many ranks there are."""
-        return self._place[1]
+        return len(self.ranks)
 
     rank, size = getRank, getSize
 
@@ -48,17 +49,16 @@ class ReconfigurableGroup(ProcessGroup):
                 f"'{name}': its process group was made with enable_reconfigure=True, and has no ranks before "
                 "reconfigure()"
             )
-        super().check_open(name)
 
     def get_reconfigure_handle(self) -> str:
-        """What the other processes need of this one for the next `reconfigure`."""
+        """The handle of this process, which the others need for the next `reconfigure`."""
         if self._listener is None:
             self._listener = JobListener()
-        return f"{_SCHEME} {self._listener.coordinator} {self._listener.secret.hex()}"
+        return meeting.address_of(self._listener)
 
     def reconfigure(self, opts: Any) -> Work:
         """Leaves the job of the last members, which fails for those that do not, and joins that of the new
-        ones. Blocks until all have come.
+        ones. Blocks until all have come. Groups that `new_group` has made before are of no use any more.
 
         Args:
             opts: PyTorch's ReconfigureOptions. `handles`: those of all new members, new ones each time; a
@@ -66,42 +66,37 @@ class ReconfigurableGroup(ProcessGroup):
                 does.
 
         Raises:
-            HoraArgumentError (a ValueError): this process's handle is not among them, or one is none.
-            HoraTimeoutError: not all of them came in time; it names them.
+            HoraArgumentError (a ValueError): this process's handle is not among them, or the first one is
+                none; or this process is in a job that the program has joined by `hora.init`.
+            HoraTimeoutError: not all of them came in time; it names them. The group has no ranks then.
         """
         handles = list(opts.handles) if isinstance(opts.handles, list) else sorted(opts.handles)
-        own = self.get_reconfigure_handle()
-        if own not in handles:
+        own = None if self._listener is None else meeting.address_of(self._listener)
+        if own is None or own not in handles:
             raise HoraArgumentError(
                 f"the {len(handles)} handles of reconfigure() do not have this process's: take a new one "
                 "from get_reconfigure_handle() each time"
             )
-        coordinator, secret = _parsed(handles[0])
-        rank, size = handles.index(own), len(handles)
+        if _job.is_initialized() and not self._joined:
+            raise HoraArgumentError(
+                "this process is in a job already: call hora.shutdown() before reconfigure()"
+            )
         listener, self._listener = self._listener, None
-        if self._joined:
-            _membership.leave("its process group is reconfigured")
-        self._joined = False
-        if size == 1:
-            _membership.init(rank=0, size=1)
-        elif rank == 0:
-            _membership.init(rank=0, size=size, listener=listener)
-        else:
-            _membership.init(rank=rank, size=size, coordinator=coordinator, secret=secret)
+        self._leave("its process group is reconfigured")
+        set_names.forget()
+        try:
+            meeting.enter(handles.index(own), len(handles), listener, handles[0])
+        except BaseException:
+            _membership.leave("its process group could not be reconfigured")
+            raise
         self._joined = True
-        self._place = rank, size
-        self.ranks = list(range(size))
+        self._close = self._leave
+        self._rank, self.ranks = handles.index(own), list(range(len(handles)))
         self._monitored = None
+        dist.distributed_c10d._world.pg_group_ranks[self] = {rank: rank for rank in self.ranks}
         return self._done
 
-
-def _parsed(handle: str) -> tuple[str, bytes]:
-    """The coordinator and the secret. Raises HoraArgumentError."""
-    words = handle.split()
-    try:
-        scheme, coordinator, secret = words
-        if scheme == _SCHEME:
-            return coordinator, bytes.fromhex(secret)
-    except ValueError:
-        pass
-    raise HoraArgumentError(f"'{handle[:40]}' is no handle of get_reconfigure_handle() of the backend hora")
+    def _leave(self, reason: str) -> None:
+        if self._joined:
+            self._joined = False
+            _membership.leave(reason)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from hora._errors import HoraArgumentError
+from hora._errors import HoraArgumentError, HoraInternalError
 from hora.torch._ops.lending import known_dtype
 
 Elements = Callable[[torch.Tensor], torch.Tensor]  # `flat` or `numbers`
@@ -70,8 +70,15 @@ def joined(tensors: Sequence[torch.Tensor], elements: Elements = flat) -> torch.
 
 
 def fill(outputs: Sequence[torch.Tensor], whole: torch.Tensor) -> None:
-    """Divides `whole` among the outputs."""
+    """Divides `whole` among the outputs. Raises HoraInternalError if they are not as large together."""
     begin = 0
+    sizes = sum(output.numel() * output.element_size() for output in outputs)
+    size = whole.numel() * whole.element_size()
+    if sizes != size:
+        raise HoraInternalError(
+            f"the outputs have {sizes} bytes, and the result has {size}: give outputs of the shapes that the "
+            "ranks send"
+        )
     with torch.no_grad():
         for output in outputs:
             part = whole[begin : begin + output.numel() * output.element_size() // whole.element_size()]

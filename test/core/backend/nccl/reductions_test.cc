@@ -54,7 +54,7 @@ TEST(NcclReduction, TakesTruthForBytes) {
 }
 
 TEST(NcclReduction, HasNoShortIntegers) {
-  for (const DType dtype : {DType::int16, DType::uint16}) {
+  for (const DType dtype : {DType::int16, DType::uint16, DType::complex64, DType::float8_e5m2}) {
     EXPECT_EQ(thrown([dtype] { static_cast<void>(nccl_type(dtype)); }).code, Code::internal);
     EXPECT_FALSE(nccl_reduces({dtype, ReduceOp::sum, 1.0, 1.0, 1}));
   }
