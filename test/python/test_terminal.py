@@ -183,8 +183,10 @@ def test_an_end_of_file_is_one_for_the_rank():
 def test_the_size_of_the_window_follows_that_of_the_user():
     program = """if True:
     import os, signal
-    signal.signal(signal.SIGWINCH, lambda *_: print(os.get_terminal_size()))
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})  # none is lost before the wait for it
     print("up")
+    signal.sigwait({signal.SIGWINCH})
+    print(os.get_terminal_size())
     input()
     """
     job = terminal("-np", "1", *python(program))
