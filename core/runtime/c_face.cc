@@ -11,9 +11,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <array>
+#include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -28,6 +29,7 @@
 struct hora_handle {
   hora::Handle handle;
   std::shared_ptr<std::shared_ptr<std::byte>> output;
+  const hora::Result* result = nullptr;  ///< of the handle, once `hora_wait_on` has returned
 };
 
 struct hora_completion_queue {
@@ -83,27 +85,31 @@ int guarded(const std::function<void()>& action) {
 
 [[noreturn]] void refuse(const std::string& why) { throw hora::Error(hora::Code::invalid_argument, why); }
 
-/// Under the mutex.
-bool is_initialized() {
-  return face().runtime && face().owner->is_this() && !face().runtime->was_shut_down();
-}
-
-std::shared_ptr<hora::Runtime> current() {
-  const std::lock_guard lock(face().mutex);
-  if (!is_initialized()) refuse("Hora is not initialised: call hora_init() first");
-  return face().runtime;
-}
-
-int ask(int (hora::Runtime::*question)() const) {
-  const std::lock_guard lock(face().mutex);
-  return is_initialized() ? ((*face().runtime).*question)() : -1;
+/// Under the mutex: joins the job of this process, which C++ or Python may have joined before; else as the
+/// settings say.
+void enter_locked(const std::function<hora::Config()>& settings) {
+  const auto& runtime = face().runtime;
+  if (runtime && face().owner->is_this() && !runtime->was_shut_down()) return;
+  face().runtime = std::make_shared<hora::Runtime>(hora::init(settings));
+  face().owner.emplace();
 }
 
 void enter(const std::function<hora::Config()>& settings) {
   const std::lock_guard lock(face().mutex);
-  if (is_initialized()) return;
-  face().runtime = std::make_shared<hora::Runtime>(hora::init(settings));
-  face().owner.emplace();
+  enter_locked(settings);
+}
+
+/// Of the job that this process is in, whichever language has joined it.
+std::shared_ptr<hora::Runtime> current() {
+  const std::lock_guard lock(face().mutex);
+  enter_locked([]() -> hora::Config { refuse("Hora is not initialised: call hora_init() first"); });
+  return face().runtime;
+}
+
+int ask(int (hora::Runtime::*question)() const) {
+  int answer = -1;
+  guarded([&] { answer = ((*current()).*question)(); });
+  return answer;
 }
 
 std::string text(const char* given) { return given == nullptr ? "" : given; }
@@ -159,6 +165,9 @@ hora::Entry entry_of(const hora_entry& given, const hora::Runtime& runtime) {
   if (given.splits != nullptr)
     entry.splits.assign(given.splits, given.splits + ranks_in(runtime, given.process_set));
   if (sizes_its_output(entry.operation) && given.output != nullptr) entry.output_rows = given.output_rows;
+  entry.device = {checked<hora::DeviceKind>(given.device, hora::kDeviceKinds, "kind of device"),
+                  given.device_index};
+  entry.stream = given.stream;
   return entry;
 }
 
@@ -168,6 +177,12 @@ using Output = std::shared_ptr<std::shared_ptr<std::byte>>;
 Output allocate_later(hora::Entry& entry) {
   if (!sizes_its_output(entry.operation) || entry.output_rows) return nullptr;
   auto output = std::make_shared<std::shared_ptr<std::byte>>();
+  if (entry.device.kind == hora::DeviceKind::cuda) {
+    entry.accept = [output](std::shared_ptr<std::byte> memory, const std::vector<std::int64_t>&) {
+      *output = std::move(memory);
+    };
+    return output;
+  }
   entry.allocate = [output,
                     each = hora::size_of(entry.dtype)](const std::vector<std::int64_t>& whole) -> void* {
     std::size_t bytes = each;
@@ -179,7 +194,7 @@ Output allocate_later(hora::Entry& entry) {
 }
 
 void give(hora_handle** handle, hora::Handle of, Output output) {
-  *handle = std::make_unique<hora_handle>(hora_handle{std::move(of), std::move(output)}).release();
+  *handle = std::make_unique<hora_handle>(hora_handle{std::move(of), std::move(output), nullptr}).release();
 }
 
 hora::Message message_of(int peer, int tag, int process_set, const int64_t* shape, int dimensions,
@@ -193,9 +208,10 @@ hora::Message message_of(int peer, int tag, int process_set, const int64_t* shap
   return message;
 }
 
-/// Of an operation that has ended well; else null, and the error is kept.
+/// Of an operation that has been waited for and has ended well; else null, and the error is kept.
 const hora::Result* result_of(const hora_handle* handle) {
-  const hora::Result* result = nullptr;
+  const hora::Result* result = handle->result;
+  if (result != nullptr) return result;
   guarded([&] {
     if (!handle->handle.has_ended()) refuse("the operation has not ended: call hora_wait() first");
     result = &handle->handle.wait();
@@ -259,8 +275,7 @@ int hora_shutdown(const char* reason) {
 }
 
 int hora_is_initialized(void) {
-  const std::lock_guard lock(face().mutex);
-  return is_initialized() ? 1 : 0;
+  return guarded([] { current(); }) == HORA_OK ? 1 : 0;
 }
 
 int hora_rank(void) { return ask(&hora::Runtime::rank); }
@@ -306,6 +321,13 @@ int hora_barrier(const char* name, int process_set) {
   });
 }
 
+int hora_join(int* last_rank) {
+  return guarded([&] {
+    const int last = current()->join();
+    if (last_rank != nullptr) *last_rank = last;
+  });
+}
+
 int hora_send(int peer, int tag, int process_set, const void* input, const int64_t* shape, int dimensions,
               enum hora_dtype dtype, hora_handle** handle) {
   return guarded([&] {
@@ -328,6 +350,15 @@ int hora_poll(const hora_handle* handle) { return handle->handle.poll() ? 1 : 0;
 
 int hora_wait(hora_handle* handle) {
   return guarded([&] { handle->handle.wait(); });
+}
+
+int hora_wait_for(hora_handle* handle, int milliseconds) {
+  if (!handle->handle.wait_for(std::chrono::milliseconds(milliseconds))) return HORA_TIMEOUT;
+  return hora_wait(handle);
+}
+
+int hora_wait_on(hora_handle* handle, void* stream) {
+  return guarded([&] { handle->result = &handle->handle.wait_on(stream); });
 }
 
 const void* hora_output(const hora_handle* handle, int64_t* rows) {

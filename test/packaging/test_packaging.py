@@ -98,6 +98,15 @@ def test_the_program_of_the_pages_learns_in_cpp(package: str, tmp_path: pathlib.
     assert found[-1] < 0.01 * found[0]
 
 
+def test_the_program_of_the_pages_sums_in_c(tmp_path: pathlib.Path):
+    (tmp_path / "hello.c").write_text(block("docs/cpp.md", "c"))
+    commands = block("docs/cpp.md", "sh")
+    expected = commands.split("# ")[1].strip()
+    path = f"PATH={HRUN.parent}:{os.environ['PATH']}"
+    output = succeed("env", "-C", tmp_path, path, "sh", "-ec", commands)
+    assert sorted(output.splitlines()) == [expected, expected.replace("[0]", "[1]")]
+
+
 def test_the_program_of_the_pages_learns_in_python(tmp_path: pathlib.Path):
     (tmp_path / "train.py").write_text(block("README.md", "python"))
     found = losses(succeed(HRUN, "-np", "2", sys.executable, tmp_path / "train.py"))

@@ -221,7 +221,8 @@ def names_say_something(path: str, text: str) -> Iterator[Finding]:
 
 def sentences_have_a_subject(path: str, text: str) -> Iterator[Finding]:
     """In comments, docstrings, and pages: a sentence names the thing that it is about."""
-    marks = {".cc": "//+<?|/?\\*", ".h": "//+<?|/?\\*", ".cu": "//+<?", ".py": '#|"""', ".md": ""}
+    c = "//+<?|/?\\*"
+    marks = {".cc": c, ".h": c, ".c": c, ".f90": "!", ".cu": "//+<?", ".py": '#|"""', ".md": ""}
     mark = marks.get(pathlib.PurePath(path).suffix, "#")
     begin = rf"(?:^|\s)(?:{mark}) ?(?:.*[.:;] )?" if mark else r"^(?!#)(?:.*[.:;] )?"
     free = r"(?:What|Whoever|Whatever|Which|Whose|Whom|Who)\b"
@@ -278,14 +279,17 @@ OURS = r"(core|runner|frameworks|python/native|examples|test)/.*\.(cc|h)"
 RULES = [
     Rule(
         has_licence,
-        r"(?!.*\.(csv|md|txt)$)(core|runner|frameworks|python|examples|test|docker)/.*\.(cc|h|py|pyi|txt|cmake)",
+        r"(?!.*\.(csv|md|txt)$)(core|runner|frameworks|python|examples|test|docker)/.*\.(cc|h|c|f90|py|pyi|txt|cmake)",
     ),
-    Rule(keeps_to_the_line_length, CPP),
+    Rule(keeps_to_the_line_length, r".*\.(cc|h|c|f90)"),
     Rule(includes_only_what_lies_below, CPP),
     Rule(keeps_foreign_headers_in_their_place, CPP),
     Rule(has_no_conditionals, OURS),
     Rule(reads_the_environment_in_one_place, OURS),
-    Rule(has_no_loose_ends, r"(?!test/style/)(core|runner|frameworks|python|examples|test)/.*\.(cc|h|py)"),
+    Rule(
+        has_no_loose_ends,
+        r"(?!test/style/)(core|runner|frameworks|python|examples|test)/.*\.(cc|h|c|f90|py)",
+    ),
     Rule(names_say_something, r"(?!python/hora/_horovod/)(core|runner|frameworks|python|examples|test)/.*"),
     Rule(headers_are_guarded, CPP),
     Rule(
@@ -294,7 +298,7 @@ RULES = [
     ),
     Rule(
         sentences_have_a_subject,
-        r"(?!.*(RESULTS|CHANGELOG)\.md$|test/(style|fuzz/corpus)/).*(\.(cc|h|cu|c|py|cmake|md)|CMakeLists\.txt)",
+        r"(?!.*(RESULTS|CHANGELOG)\.md$|test/(style|fuzz/corpus)/).*(\.(cc|h|cu|c|f90|py|cmake|md)|CMakeLists\.txt)",
     ),
 ]
 

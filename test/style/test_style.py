@@ -113,7 +113,7 @@ class A::Other {
 
 
 def test_sources_are_formatted():
-    sources = [path for path in tracked() if path.endswith((".cc", ".h"))]
+    sources = [path for path in tracked() if path.endswith((".cc", ".h", ".c"))]
     result = subprocess.run(
         [TOOLS / "clang-format", "--dry-run", "-Werror", *sources],
         cwd=ROOT,
@@ -271,6 +271,8 @@ def test_headers_stand_alone():
             "/// What came of it.",
             "/// The outcome. Is it what we want?",
         ),
+        ("sentences_have_a_subject", "x.c", "int x;  // What counts.", "int x;  // The count."),
+        ("sentences_have_a_subject", "x.f90", "! Who waits works.", "! A waiting rank works."),
         ("sentences_have_a_subject", "x.py", '"""One.\n\nWho waits.\n"""', '"""One.\n\nWho waits?\n"""'),
         ("sentences_have_a_subject", "x.py", "x = 1  # one. Who waits is told", 'print("What now")'),
     ],

@@ -10,7 +10,7 @@ def expected_lines(path: pathlib.Path) -> list[str]:
     lines = []
     listing = False
     for line in path.read_text().splitlines():
-        text = line.removeprefix("//")
+        text = line.removeprefix("//").removeprefix("!")
         if listing and not text.startswith("   "):
             break
         if listing:

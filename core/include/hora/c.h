@@ -73,17 +73,20 @@ enum hora_operation {
   HORA_SCAN = 12
 };
 
+enum hora_device { HORA_HOST, HORA_CUDA };
+
 enum { HORA_SECRET_BYTES = 32 };
 
 /* An operation under way; give it back with hora_wait or hora_release. */
 typedef struct hora_handle hora_handle;
 
 const char* hora_version(void);
-/* The message of the last failed call of this thread, at most 4,095 bytes; valid until its next call. */
+/* The message of the last failed call of this thread, at most 4,095 bytes; valid until its next call, which
+ * may take it as an argument. */
 const char* hora_last_error(void);
 
-/* Joins the job that the environment describes, as a launcher sets it. If this process is in it already, as
- * Python or C++ has joined, this is the same job. */
+/* Joins the job that the environment describes, as a launcher sets it. If this process is in a job already,
+ * as Python or C++ has joined, this is the same job; then the other functions need no hora_init. */
 int hora_init(void);
 /* The same for a job that no launcher describes: this process is rank `rank` of `size`. The ranks meet at
  * `coordinator`, "host:port", where rank 0 listens. Both it and the secret are the same on all ranks. */
@@ -135,12 +138,20 @@ struct hora_entry {
   enum hora_dtype wire;   /* HORA_FLOAT16 or HORA_BFLOAT16 for float32 and float64 on the way; 0: as is */
   int root;               /* broadcast, gather, scatter, reduce: a rank of the job */
   const int64_t* splits;  /* alltoall, the root of a scatter: rows for each rank; NULL: equal parts */
+  /* Where input and output lie. On a GPU: its number, as CUDA_VISIBLE_DEVICES leaves them, and the stream (a
+   * cudaStream_t) on which the input is made. Users of the output call hora_wait_on. */
+  enum hora_device device;
+  int device_index;
+  void* stream;
 };
 
 /* Starts operations, one handle each. Several belong together: all of them are taken or none. */
 int hora_submit(const struct hora_entry* entries, int count, hora_handle** handles);
 /* Returns when all ranks of the process set have called it. */
 int hora_barrier(const char* name, int process_set);
+/* This rank has no more tensors: it counts as zeros in the operations of the others. Returns when all ranks
+ * have called it. Writes which of them was the last, unless `last_rank` is NULL. */
+int hora_join(int* last_rank);
 
 enum { HORA_ANY_SOURCE = -1, HORA_ANY_TAG = -1 };
 /* Start to send a message to a rank of the job, and to receive one of exactly this dtype and shape. Both are
@@ -153,8 +164,13 @@ int hora_receive(int peer, int tag, int process_set, void* output, const int64_t
 /* 1 if hora_wait would return at once; else whoever has work to do on this core does it first. */
 int hora_poll(const hora_handle* handle);
 int hora_wait(hora_handle* handle); /* the operation's code; the handle stays valid */
-/* Of an operation that has been waited for: where the result lies that Hora has allocated, and how many rows
- * it has; NULL if there is none. Valid until hora_release. */
+/* The same, for this many milliseconds at most: HORA_TIMEOUT then, and the operation goes on. */
+int hora_wait_for(hora_handle* handle, int milliseconds);
+/* On a GPU: returns when the operation's work has been given to the GPU. Work that is put on `stream` from
+ * then on waits for it. */
+int hora_wait_on(hora_handle* handle, void* stream);
+/* Of an operation that has been waited for: where the result lies that Hora has allocated, on the GPU of the
+ * input if that lies on one, and how many rows it has; NULL if there is none. Valid until hora_release. */
 const void* hora_output(const hora_handle* handle, int64_t* rows);
 /* The same of allgather, gather, alltoall, scatter: the rows of each rank (hora/hora.h, Result::rows). Writes
  * `count` of them at most, and returns how many there are; -1 if it failed. */

@@ -74,6 +74,9 @@ TEST(CFace, RunsAJobOfOneRank) {
   void* memory = hora_allocate(100);
   ASSERT_NE(memory, nullptr);
   EXPECT_EQ(hora_barrier("meet", 0), HORA_OK);
+  int last_rank = -1;
+  EXPECT_EQ(hora_join(&last_rank), HORA_OK);
+  EXPECT_EQ(last_rank, 0);
   EXPECT_EQ(hora_shutdown(nullptr), HORA_OK);
   static_cast<char*>(memory)[99] = 1;  // outlives the job
   hora_free(memory);
@@ -138,6 +141,7 @@ TEST(CFace, MovesRowsGroupsSetsAndMessages) {
   ASSERT_EQ(hora_completion_queue_make(&queue), HORA_OK);
   ASSERT_EQ(hora_completion_queue_watch(queue, handles[0], 42), HORA_OK);
   EXPECT_EQ(hora_source(handles[0]), -1) << "nothing has come";
+  EXPECT_EQ(hora_wait_for(handles[0], 1), HORA_TIMEOUT);
   ASSERT_EQ(hora_send(0, 5, set, data, shape, 1, HORA_FLOAT32, &handles[1]), HORA_OK);
   pollfd event{hora_completion_queue_fd(queue), POLLIN, 0};
   ASSERT_EQ(::poll(&event, 1, 20'000), 1);
@@ -146,6 +150,7 @@ TEST(CFace, MovesRowsGroupsSetsAndMessages) {
   EXPECT_EQ(token, 42U);
   EXPECT_EQ(hora_completion_queue_take(queue, &token, 1), 0);
   hora_completion_queue_free(queue);
+  EXPECT_EQ(hora_wait_for(handles[0], 20'000), HORA_OK);
   EXPECT_EQ(hora_source(handles[0]), 0);
   EXPECT_EQ(output[2], 3.0F);
   for (hora_handle* handle : handles) hora_release(handle);
