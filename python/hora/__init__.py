@@ -78,6 +78,7 @@ from hora._job import (
 from hora._launch import run
 from hora._membership import init, is_homogeneous, shutdown
 from hora._messages import ANY_SOURCE, ANY_TAG, Envelope, Received, irecv, isend, probe, recv, send
+from hora._metrics import average_metrics
 from hora._native import JobListener, __version__
 from hora._objects import (
     allgather_object,
@@ -148,6 +149,7 @@ __all__ = [
     "allreduce_async",
     "alltoall",
     "alltoall_async",
+    "average_metrics",
     "barrier",
     "broadcast",
     "broadcast_async",

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hora import _job, _operations, ops
@@ -12,7 +12,7 @@ from hora._job import Handle
 from hora._loans import lend
 from hora._naming import Naming
 from hora._reduction import Reduction
-from hora._submission import start_members
+from hora._submission import start_group, start_members
 from hora.compression import Compression, Compressor
 from hora.process_sets import ProcessSet, global_process_set
 
@@ -72,6 +72,19 @@ def grouped_allreduce(
             process_set,
         )
     )
+
+
+def start_broadcasts(
+    arrays: Mapping[str, Any], operation: str, name: str | None, root_rank: int, process_set: ProcessSet
+) -> Handle:
+    """Starts `broadcast` of several arrays, all or none. Their keys are the ends of their names."""
+    with Naming(operation, name, process_set) as named:
+        return start_group(
+            [
+                _operations.broadcast(lend(array, f"{named.full}.{key}"), named, root_rank, f".{key}")
+                for key, array in arrays.items()
+            ]
+        )
 
 
 def grouped_allgather_async(

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import collections
+from collections.abc import Iterable
 from types import TracebackType
+from typing import Any
 
 from hora import _job
 from hora._errors import HoraUnavailableError
@@ -13,6 +16,21 @@ from hora.process_sets import ProcessSet, number_of
 def label(operation: str, name: str | None) -> str:
     """The name, in messages, of an operation that has no number yet."""
     return operation if name is None else f"{operation}.{name}"
+
+
+def unique(names: Iterable[str]) -> list[str]:
+    """The names. Where several are alike, the later ones get a number."""
+    seen: collections.Counter[str] = collections.Counter()
+    result = []
+    for name in names:
+        result.append(f"{name}#{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return result
+
+
+def names_of(variables: Iterable[Any]) -> list[str]:
+    """A name for each variable of Keras or TensorFlow, by which users know it."""
+    return unique(getattr(each, "path", None) or getattr(each, "name", None) or "" for each in variables)
 
 
 class Naming:

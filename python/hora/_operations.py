@@ -27,10 +27,10 @@ def allreduce(loan: Loan, named: Naming, how: Reduction, suffix: str = "") -> Su
     return submission(_native.Operation.allreduce, named, loan, loan.output(), *how.natively(), suffix=suffix)
 
 
-def broadcast(loan: Loan, named: Naming, root_rank: int) -> Submission:
+def broadcast(loan: Loan, named: Naming, root_rank: int, suffix: str = "") -> Submission:
     """Gives a new array, also on the root."""
     root = checked_root(root_rank, named.full)
-    return submission(_native.Operation.broadcast, named, loan, loan.output(), root=root)
+    return submission(_native.Operation.broadcast, named, loan, loan.output(), root=root, suffix=suffix)
 
 
 def _sizing(

@@ -60,7 +60,7 @@ assert hvd.elastic.run is hora.torch.elastic.run and TorchState is hora.torch.el
 assert HorovodInternalError is hora.HoraInternalError is hvd.HorovodInternalError
 assert not [name for name in dir(hora.torch) if not name.startswith("_") and not hasattr(hvd, name)]
 
-for name in ("tensorflow", "tensorflow.keras", "keras", "mxnet", "spark", "spark.torch", "ray"):
+for name in ("mxnet", "spark", "spark.torch", "ray"):
     try:
         __import__(f"horovod.{name}")
     except ImportError as error:
@@ -300,6 +300,20 @@ def test_without_the_flag_ranks_do_not_hear_of_horovod():
         "os.environ.get('PYTHONPATH', ''))",
     )
     assert lines == [["[] False"]]
+
+
+@pytest.mark.parametrize(
+    ("module", "missing", "said"),
+    [
+        ("keras", "keras", "hora.keras needs Keras 3, and none is installed here: pip install keras"),
+        ("tensorflow.keras", "tensorflow", "hora.tensorflow needs TensorFlow 2.16 or newer, and none is"),
+        ("tensorflow", "tensorflow", "hora.tensorflow needs TensorFlow 2.16 or newer, and none is installed"),
+    ],
+)
+def test_a_framework_that_is_missing_is_named(module: str, missing: str, said: str):
+    program = f"import sys; sys.modules[{missing!r}] = None; import horovod.{module}"
+    result = hrun("-np", "1", "--horovod", sys.executable, "-c", program)
+    assert result.returncode == 1 and f"ImportError: {said}" in result.stderr, result.stderr
 
 
 def test_a_script_for_horovod_that_is_started_alone_says_how_it_starts():

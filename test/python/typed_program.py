@@ -115,11 +115,12 @@ def main() -> None:
     last: int = hvd.join()
     word: str = hvd.broadcast_object("word", root_rank=0)
     words: list[str] = hvd.allgather_object(word)
+    averages: dict[str, float] = hvd.average_metrics({"loss": 0.5})
     tensor = hvd.scan(hvd.scatter(x, 0, splits=[2, 2]), op=hvd.Max)
     at_root: list[torch.Tensor | None] = [hvd.gather(tensor, 0), hvd.reduce(tensor, root_rank=0, op=hvd.Sum)]
     words_at_root: list[str] | None = hvd.gather_object(word, root_rank=0)
     print(at_root, words_at_root, hvd.scatter_object(words, root_rank=0).upper())
-    print(several, last, words)
+    print(several, last, words, averages)
 
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), hvd.SyncBatchNorm(2))
     optimizer = hvd.DistributedOptimizer(

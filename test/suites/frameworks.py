@@ -11,7 +11,7 @@ from .shell import ROOT, VENV, Failed
 ENVIRONMENT = ROOT / "build/frameworks"
 PYTHON = ENVIRONMENT / "bin/python"
 REQUIREMENTS = ROOT / "examples/frameworks/requirements.txt"
-TESTS = "test/examples/test_frameworks.py"
+TESTS = ("test/examples/test_frameworks.py", "test/examples/test_jax.py", "test/examples/test_keras.py")
 
 
 def pinned() -> list[str]:

@@ -40,7 +40,7 @@ class Tally:
 
 def cpp_sources() -> list[str]:
     listed = subprocess.run(
-        ["git", "ls-files", "*.cc", "*.h"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "*.cc", "*.h", "*.c"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     return [name for name in listed.stdout.split() if (ROOT / name).exists()]
 
@@ -206,8 +206,8 @@ def core_only() -> Tally:
 
 
 def examples(whole: bool) -> Tally:
-    other = f"--ignore={frameworks.TESTS}"  # a suite of its own
-    return pytest("examples", "test/examples", "test/packaging", other, whole=whole)
+    others = [f"--ignore={path}" for path in frameworks.TESTS]  # a suite of its own
+    return pytest("examples", "test/examples", "test/packaging", *others, whole=whole)
 
 
 def hosts(whole: bool) -> Tally:
@@ -238,9 +238,9 @@ def with_newest(*chosen: str) -> Tally:
 
 
 def with_frameworks(whole: bool) -> Tally:
-    """Frameworks that train with torch.distributed, on Hora."""
+    """Frameworks that train on Hora."""
     print(f"    with {frameworks.versions()}", flush=True)
-    return pytest("frameworks", frameworks.TESTS, python=frameworks.PYTHON, whole=whole)
+    return pytest("frameworks", *frameworks.TESTS, python=frameworks.PYTHON, whole=whole)
 
 
 def build_ahead(configuration: str, preset: str) -> None:

@@ -61,7 +61,7 @@ def environment_of(version: str, python: str) -> pathlib.Path:
         "pip",
         "install",
         "--quiet",
-        *pinned("scikit-build-core", "pybind11", "hatch-fancy-pypi-readme"),
+        *pinned("scikit-build-core", "pybind11", "hatch-fancy-pypi-readme", "jaxlib"),
     )
     return inside
 

@@ -53,6 +53,7 @@ from hora._job import (
 )
 from hora._membership import init, is_homogeneous, shutdown
 from hora._messages import ANY_SOURCE, ANY_TAG, Envelope, Received
+from hora._metrics import average_metrics
 from hora._native import JobListener
 from hora._objects import (
     allgather_object,
@@ -164,6 +165,7 @@ __all__ = [
     "allreduce_async_",
     "alltoall",
     "alltoall_async",
+    "average_metrics",
     "barrier",
     "broadcast",
     "broadcast_",

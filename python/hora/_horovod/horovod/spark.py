@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 raise ImportError(
-    "horovod.spark is not part of Hora, which serves PyTorch (horovod.torch) and NumPy (hora)", name=__name__
+    "horovod.spark is not part of Hora, which serves PyTorch, Keras, TensorFlow and NumPy", name=__name__
 )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ import torch
 from hora import _job, _native, _operations, ops
 from hora._job import Handle
 from hora._naming import Naming, label
-from hora._submission import Submission, members, start, start_members, submission
+from hora._submission import Submission, members, start, start_group, start_members, submission
 from hora.compression import Compression, Compressor, in_transfer
 from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._ops import sparse
@@ -85,6 +85,21 @@ def _start_group(tensors: Sequence[torch.Tensor], name: str | None, how: Reducti
 def _start_group_in_place(tensors: Sequence[torch.Tensor], name: str | None, how: Reduction) -> Handle:
     with Naming("grouped_allreduce", name, how.process_set) as named:
         return start_members(tensors, named, lambda tensor, suffix: _in_place(tensor, named, how, suffix))
+
+
+def start_gradients_in_place(
+    gradients: Mapping[str, torch.Tensor], used: torch.Tensor, name: str, how: Reduction
+) -> Handle:
+    """Starts the reduction of gradients, all or none.
+
+    Args:
+        gradients: by the ends of their names.
+        used: uint8, an element for each gradient; it becomes the largest of all ranks.
+    """
+    with Naming("gradients", name, how.process_set) as named:
+        largest = Reduction(ops.Max, 1.0, 1.0, how.process_set)
+        parts = [_in_place(each, named, how, f".{key}") for key, each in gradients.items()]
+        return start_group([_in_place(used, named, largest, ".used"), *parts])
 
 
 def allreduce_async(

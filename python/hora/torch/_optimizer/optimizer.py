@@ -11,10 +11,11 @@ from typing import Any
 
 import torch
 
-from hora import _job, ops
-from hora._errors import HoraArgumentError, HoraProcessSetError, HoraUsageError
-from hora.compression import Compression, in_transfer
-from hora.process_sets import ProcessSet, global_process_set, is_of_others
+from hora import ops
+from hora._errors import HoraArgumentError, HoraUsageError
+from hora._gradients import checked_reduction, is_alone
+from hora.compression import Compression
+from hora.process_sets import ProcessSet, global_process_set
 from hora.torch._ops.reduction import Reduction
 from hora.torch._optimizer.adasum import DeltaReducer
 from hora.torch._optimizer.parameters import Groups, check_groups, names_of
@@ -233,37 +234,6 @@ def _check_optimizer(optimizer: Any) -> None:
         )
 
 
-def _checked_reduction(op: int, predivide: float, process_set: ProcessSet, compression: Any) -> Reduction:
-    if predivide != 1.0 and op != ops.Average:
-        raise HoraArgumentError("gradient_predivide_factor needs op=Average")
-    if not predivide > 0:
-        raise HoraArgumentError(f"gradient_predivide_factor must be positive, not {predivide!r}")
-    if op not in (ops.Average, ops.Sum, ops.Adasum):
-        raise HoraArgumentError(f"op={op!r}: gradients are reduced by op=Average, op=Sum or op=Adasum")
-    in_transfer(compression)
-    return Reduction(op, 1.0 / predivide, predivide, process_set, compression)
-
-
-def _is_alone(process_set: ProcessSet) -> bool:
-    """Whether there is nobody to reduce with, now and later. Raises HoraArgumentError if it is no registered
-    process set."""
-    size = _job.size()
-    if not isinstance(process_set, ProcessSet):
-        raise HoraArgumentError(
-            f"process_set must be a ProcessSet, such as add_process_set([0, 2]) returns, not {process_set!r}"
-        )
-    if is_of_others(process_set):
-        return True
-    if process_set.size() is None:
-        raise HoraProcessSetError(
-            f"{process_set} does not exist, or has not been registered; call add_process_set "
-            "first, on all ranks"
-        )
-    if _job.runtime().is_elastic and process_set is global_process_set:
-        return False
-    return size == 1 or not process_set.included() or process_set.size() == 1
-
-
 def DistributedOptimizer(
     optimizer: torch.optim.Optimizer,
     named_parameters: Iterable[tuple[str, torch.Tensor]] | None = None,
@@ -360,7 +330,7 @@ def DistributedOptimizer(
         DeprecationWarning: `num_groups` is given.
     """
     _check_optimizer(optimizer)
-    reduction = _checked_reduction(op, gradient_predivide_factor, process_set, compression)
+    reduction = checked_reduction(Reduction, op, gradient_predivide_factor, process_set, compression)
     if num_groups != 0:
         warnings.warn("num_groups= is deprecated; use groups=", DeprecationWarning, stacklevel=2)
         groups = num_groups if groups is None else groups
@@ -368,7 +338,7 @@ def DistributedOptimizer(
     names = names_of(optimizer, named_parameters)
     check_groups(groups)
     adasum = op == ops.Adasum
-    if _is_alone(process_set):
+    if is_alone(process_set):
         reducer = Rounds(optimizer, passes, process_set)
         adasum = False
     elif adasum:

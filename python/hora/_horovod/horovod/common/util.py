@@ -36,24 +36,24 @@ def get_extension_full_path(pkg_path: str, *args: str) -> str:
 
 
 def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) -> None:
-    """Raises ImportError if Hora does not serve the framework; for PyTorch nothing has to be compiled."""
+    """Raises ImportError if Hora does not serve the framework; nothing has to be compiled."""
     if not extension_available(ext_name.removeprefix("horovod.")):
         raise ImportError(
-            f"{ext_name} is not part of Hora, which serves PyTorch (horovod.torch) and NumPy (hora)",
+            f"{ext_name} is not part of Hora, which serves PyTorch, Keras, TensorFlow and NumPy",
             name=ext_name,
         )
 
 
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
-    """Whether Hora serves the framework: "torch" it does."""
-    return ext_base_name == "torch"
+    """Whether Hora serves the framework: "torch" and "tensorflow"."""
+    return ext_base_name in ("torch", "tensorflow")
 
 
 def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
     """Whether PyTorch finds a GPU."""
     import torch
 
-    return extension_available(ext_base_name) and torch.cuda.is_available()
+    return ext_base_name == "torch" and torch.cuda.is_available()
 
 
 def mpi_built(verbose: bool = False) -> bool:

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DistributedOptimizer: an optimizer of Keras that reduces gradients before it applies them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from hora import _job, ops
+from hora._arguments import documents
+from hora._errors import HoraUnsupportedError, HoraUsageError
+from hora._gradients import checked_reduction, is_alone
+from hora._naming import names_of
+from hora._reduction import Reduction
+from hora.compression import Compression
+from hora.keras._backends import Reduce, reduce_of_backend
+from hora.process_sets import ProcessSet, global_process_set
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reducer:
+    """Reduces the gradients of one optimizer."""
+
+    name: str
+    how: Reduction
+    reduce: Reduce
+    sparse_as_dense: bool
+
+    def reduced(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        """The gradients reduced over the ranks, as one operation."""
+        if is_alone(self.how.process_set) or all(each is None for each in gradients):
+            return list(gradients)
+        if self.sparse_as_dense:
+            gradients = [None if each is None else keras.ops.convert_to_tensor(each) for each in gradients]
+        names = names_of(variables)
+        own = dict(zip(names, gradients, strict=True))
+        of_names = dict(zip(names, variables, strict=True))
+        return list(self.reduce(own, of_names, self.name, self.how).values())
+
+
+class _DistributedOptimizer:
+    """The methods that DistributedOptimizer puts before those of the optimizer's class."""
+
+    _hora_reducer: _Reducer
+    _trainable_variables: list[Any]
+    built: bool
+
+    def apply(self, grads: Any, trainable_variables: Any = None) -> None:
+        """Reduces the gradients, then does as the optimizer."""
+        if trainable_variables is not None or self.built:
+            variables = self._trainable_variables if trainable_variables is None else trainable_variables
+            grads = self._hora_reducer.reduced(list(grads), list(variables))
+        super().apply(grads, trainable_variables)  # type: ignore[misc]
+
+    @property
+    def loss_scale_factor(self) -> float | None:
+        """As of the optimizer. Only a LossScaleOptimizer takes it away when it wraps another optimizer."""
+        factor: float | None = self.__dict__["loss_scale_factor"]
+        return factor
+
+    @loss_scale_factor.setter
+    def loss_scale_factor(self, factor: float | None) -> None:
+        if factor is None:
+            raise HoraUsageError(
+                "a LossScaleOptimizer around a DistributedOptimizer would skip steps on single ranks; "
+                "with the policy mixed_float16 write "
+                "DistributedOptimizer(keras.optimizers.LossScaleOptimizer(optimizer))"
+            )
+        self.__dict__["loss_scale_factor"] = factor
+
+
+class _DistributedLossScaleOptimizer(_DistributedOptimizer):
+    """Of a LossScaleOptimizer, whose `stateless_apply` does not call `apply`. Gradients are reduced before it
+    looks whether they are finite, so all ranks skip the same steps."""
+
+    def stateless_apply(self, optimizer_variables: Any, grads: Any, trainable_variables: Any) -> Any:
+        """Reduces the gradients, then does as the optimizer."""
+        reduced = self._hora_reducer.reduced(list(grads), self._trainable_variables)
+        return super().stateless_apply(optimizer_variables, reduced, trainable_variables)  # type: ignore[misc]
+
+
+@documents(compression="Compression.none, fp16 or bf16: how float32 and float64 gradients travel.")
+def DistributedOptimizer(
+    optimizer: Any,
+    name: str | None = None,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: Any = Compression.none,
+    sparse_as_dense: bool = False,
+    op: int = ops.Average,
+    backward_passes_per_step: int = 1,
+    average_aggregated_gradients: bool = True,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Makes an optimizer reduce gradients over all ranks before it applies them. It is the same object
+    afterwards, with its state and its settings.
+
+        model.compile(hvd.DistributedOptimizer(keras.optimizers.Adam(0.001 * hvd.size())), loss="mse")
+
+    All gradients are one operation, in which the variables' paths name them. Clipping comes after it. A saved
+    model has the optimizer without Hora. On one rank, and on ranks outside the process set, it is the plain
+    optimizer. On the backend torch a variable that this rank did not use counts as zeros.
+
+    With the policy mixed_float16 the optimizer is a keras.optimizers.LossScaleOptimizer.
+
+    Args:
+        optimizer: one of keras.optimizers, or one like them.
+        name: the name of the operation; without it optimizers are numbered, in the same order on all ranks.
+        device_dense, device_sparse: not used; there for scripts written for Horovod.
+        sparse_as_dense: whether IndexedSlices, which TensorFlow makes for embeddings, are made dense before
+            the reduction.
+        op: Average, Sum or Adasum; Average or Sum where there are IndexedSlices.
+        backward_passes_per_step: 1. Keras itself accumulates gradients: `gradient_accumulation_steps`.
+        average_aggregated_gradients: not used.
+
+    Raises:
+        HoraUsageError (a ValueError): it is no optimizer of Keras, or is distributed already; or a
+            LossScaleOptimizer is put around it.
+        HoraArgumentError (a ValueError): an argument is out of range, or the set is not registered.
+        HoraUnsupportedError (a ValueError): `backward_passes_per_step` is not 1, or the backend is none of
+            tensorflow, jax and torch.
+        HoraNotInitializedError (a ValueError): this process is in no job.
+        HoraInternalError (a RuntimeError), in a step: the ranks disagree; the text names the variable. The
+            backends tensorflow and jax raise exceptions of their own, with that text.
+    """
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise HoraUsageError(
+            f"expected an optimizer, such as keras.optimizers.SGD(0.1), not {type(optimizer).__name__}"
+        )
+    if isinstance(optimizer, _DistributedOptimizer):
+        raise HoraUsageError("this optimizer already is a DistributedOptimizer")
+    if backward_passes_per_step != 1:
+        raise HoraUnsupportedError(
+            f"backward_passes_per_step={backward_passes_per_step!r}: Keras accumulates gradients itself; "
+            "give gradient_accumulation_steps= to the optimizer"
+        )
+    how = checked_reduction(Reduction, op, 1.0, process_set, compression)
+    is_alone(process_set)
+    own_name = name or _job.object_name("optimizer", process_set.process_set_id)
+    reducer = _Reducer(own_name, how, reduce_of_backend(), sparse_as_dense)
+    former = optimizer.__class__
+    scaling = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+    made = type(
+        former.__name__,
+        (_DistributedLossScaleOptimizer if scaling else _DistributedOptimizer, former),
+        # Keras saves the name of what `__class__` gives, so that files can be loaded without Hora.
+        {"__doc__": former.__doc__, "__class__": property(lambda self: former)},
+    )
+    optimizer.__class__ = made
+    optimizer._hora_reducer = reducer
+    return optimizer
