@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -131,7 +132,10 @@ std::vector<std::int64_t> checked_shape(const int64_t* shape, int dimensions) {
   return {shape, shape + dimensions};
 }
 
-double factor(double given) { return given == 0 ? 1 : given; }
+double factor(double given) {
+  if (given != 0) return given;
+  return std::signbit(given) ? 0 : 1;
+}
 
 /// The wire's dtype: 0 says nothing.
 hora::DType wire_of(const hora_entry& given) {
@@ -264,13 +268,15 @@ int hora_listen(char* coordinator, size_t size, unsigned char* secret) {
 }
 
 int hora_shutdown(const char* reason) {
+  const std::string why = text(reason);  // it may be hora_last_error()
+  if (hora_is_initialized() == 0) return HORA_OK;
   return guarded([&] {
     std::shared_ptr<hora::Runtime> runtime;
     {
       const std::lock_guard lock(face().mutex);
       runtime = std::move(face().runtime);
     }
-    if (runtime) runtime->shutdown(reason == nullptr ? "" : reason);
+    if (runtime) runtime->shutdown(why);
   });
 }
 
@@ -353,8 +359,12 @@ int hora_wait(hora_handle* handle) {
 }
 
 int hora_wait_for(hora_handle* handle, int milliseconds) {
-  if (!handle->handle.wait_for(std::chrono::milliseconds(milliseconds))) return HORA_TIMEOUT;
-  return hora_wait(handle);
+  bool has_ended = false;
+  const int code = guarded([&] {
+    has_ended = handle->handle.wait_for(std::chrono::milliseconds(milliseconds));
+    if (!has_ended) throw hora::Error(hora::Code::timeout, "the operation has not ended");
+  });
+  return has_ended ? hora_wait(handle) : code;
 }
 
 int hora_wait_on(hora_handle* handle, void* stream) {

@@ -40,10 +40,9 @@ ffi::Future ended(const ffi::Error& error) {
 bool end_soon(const std::vector<hora_handle*>& handles) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   for (hora_handle* handle : handles) {
-    if (hora_poll(handle) != 0) continue;
-    if (std::chrono::steady_clock::now() >= deadline) return false;
-    if (hora_wait_for(handle, static_cast<int>(kPatience.count())) == HORA_TIMEOUT && hora_poll(handle) == 0)
-      return false;
+    const auto left = deadline - std::chrono::steady_clock::now();
+    const int milliseconds = left > left.zero() ? static_cast<int>(kPatience.count()) : 0;
+    if (hora_wait_for(handle, milliseconds) == HORA_TIMEOUT && hora_poll(handle) == 0) return false;
   }
   return true;
 }

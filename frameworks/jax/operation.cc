@@ -105,6 +105,7 @@ ffi::ErrorOr<std::unique_ptr<Operation>> Operation::make(ffi::Dictionary attribu
   made->common_.wire = reader.enumerator<hora_dtype>("wire");
   made->common_.root = reader.read<std::int32_t>("root");
   made->ranks_ = reader.read<std::int32_t>("ranks");
+  made->rank_ = reader.read<std::int32_t>("rank");
   const auto splits = reader.read<ffi::Span<const std::int64_t>>("splits");
   const std::string program(reader.read<std::string_view>("program"));
   const auto names = lines_of(reader.read<std::string_view>("names"));
@@ -151,12 +152,12 @@ ffi::ErrorOr<std::vector<hora_handle*>> Operation::submit(ffi::RemainingArgs inp
   if (hora_is_initialized() == 0)
     return ffi::Unexpected(ffi::Error(ffi::ErrorCode::kFailedPrecondition,
                                       "this process is in no job: call hora.jax.init() first"));
-  if (ranks_ != 0 && ranks_ != hora_size()) {
-    return ffi::Unexpected(ffi::Error(ffi::ErrorCode::kFailedPrecondition,
-                                      "'" + names_.front() + "': this program was compiled for " +
-                                          std::to_string(ranks_) + " ranks, and the job has " +
-                                          std::to_string(hora_size()) +
-                                          ": call jax.clear_caches() after init()"));
+  if (ranks_ != 0 && (ranks_ != hora_size() || rank_ != hora_rank())) {
+    return ffi::Unexpected(ffi::Error(
+        ffi::ErrorCode::kFailedPrecondition,
+        "'" + names_.front() + "': this program was compiled for " + "rank " + std::to_string(rank_) +
+            " of " + std::to_string(ranks_) + ", and this is rank " + std::to_string(hora_rank()) + " of " +
+            std::to_string(hora_size()) + ": call jax.clear_caches() after init()"));
   }
   std::vector<hora_handle*> handles(entries.size());
   const int code = hora_submit(entries.data(), static_cast<int>(entries.size()), handles.data());

@@ -41,7 +41,8 @@ class Operation {
   hora_entry common_{};  // but names, memory and shapes
   std::vector<std::string> names_;
   std::vector<std::int64_t> splits_;
-  int ranks_ = 0;  // of the job for which the shapes are right; 0: of any job
+  int ranks_ = 0;  // of the job that the program depends on; 0: it does not
+  int rank_ = 0;   // of this process in that job
 };
 
 /// XLA's error for a code of Hora that is not HORA_OK.

@@ -9,11 +9,12 @@
 
 namespace hora::jax {
 
-/// Gives the custom calls of a compiled program different names. XLA makes the custom calls of a program in
-/// an order that is the same on all ranks. Thread-safe.
+/// Gives the custom calls of a compiled program different names. Those with one name come from a function
+/// that is compiled once and called several times. XLA makes them in the same order on all ranks if the
+/// programs are the same. Thread-safe.
 class OperationNames {
  public:
-  /// `name` for the first custom call of this program with this name, then "name.2", "name.3" and so on.
+  /// `name` for the first custom call of this program with this name, then "name#2", "name#3" and so on.
   std::string make(const std::string& program, const std::string& name);
 
  private:

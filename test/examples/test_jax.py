@@ -104,6 +104,7 @@ def test_operations_have_derivatives_batches_and_loops():
                 batch = np.stack([x(rank), 3 * x(rank)], axis)
                 got = jax.jit(jax.vmap(operation, axis, axis))(batch)
                 same(got, np.stack([expected, 3 * expected], axis))
+        same(hvd.allreduce(jnp.ones(2), op=hvd.Sum, prescale_factor=0.0), np.zeros(2, np.float32))
         for name in ("min", "max"):
             try:
                 jax.grad(lambda a: OPERATIONS[name][0](a).sum())(x(rank))
@@ -115,6 +116,18 @@ def test_operations_have_derivatives_batches_and_loops():
         def loop(a):
             return jax.lax.fori_loop(0, 5, lambda i, b: hvd.allreduce(b, op=hvd.Sum) / size + 1, a)
         same(loop(jnp.zeros(3)), np.full(3, 5, np.float32))
+        def of_one_of_two(a, other):
+            summed = hvd.allreduce({"a": a, "other": other, "count": jnp.int32(1)}, op=hvd.Sum)
+            return (summed["a"] ** 2).sum() * summed["count"]
+        same(jax.grad(of_one_of_two)(jnp.ones(3), jnp.ones(2)), np.full(3, 2 * size * size * size, np.float32))
+        with jax.disable_jit():
+            same(hvd.allreduce(jnp.ones(2), op=hvd.Sum), np.full(2, size, np.float32))
+        weights = [jnp.ones((64, 64)) * i for i in range(6)]
+        def of_broadcasts(weights, a):
+            return sum(((hvd.broadcast(w, 0) * (i + 1) + a) ** 2).sum() for i, w in enumerate(weights))
+        for i, slopes in enumerate(jax.jit(jax.grad(of_broadcasts))(weights, jnp.float32(rank))):
+            here = sum(2 * (i + 1) * (i * (i + 1) + r) for r in range(size)) if rank == 0 else 0
+            same(slopes, np.full((64, 64), here, np.float32))
         remembered = jax.jit(jax.grad(jax.checkpoint(lambda a: (hvd.allreduce(jnp.sin(a), op=hvd.Sum) ** 2).sum())))
         angles = jnp.arange(3.0) + rank
         total = sum(jnp.sin(jnp.arange(3.0) + r) for r in range(size))
@@ -181,6 +194,15 @@ def test_independent_operations_of_a_program_may_come_in_any_order():
         for _ in range(20):
             for i, got in enumerate(program(arrays)):
                 same(got, np.full(1000 + i, 4.0 * i + 6, np.float32))
+
+        # Unnamed ones keep their order, whatever a rank's compiler does with the rest.
+        @jax.jit
+        def unnamed(a):
+            first = hvd.allreduce(jnp.sin(a) if rank == 0 else a * a + 1, op=hvd.Max).sum()
+            return first, hvd.allreduce(jnp.full(2000, 7.0), op=hvd.Sum)
+        for _ in range(20):
+            assert unnamed(jnp.zeros(3000))[0] == 3000
+            same(unnamed(jnp.zeros(3000))[1], np.full(2000, 28, np.float32))
         """,
     )
 
@@ -319,6 +341,16 @@ MISTAKES = {
         "hvd.allgather(jnp.float32(1))",
         "0",
         r"HoraShapeError: 'allgather': a scalar has no rows; reshape it to \(1,\)",
+    ),
+    "a line": (
+        "hvd.allreduce({'a\\nb': jnp.ones(3)})",
+        "0",
+        r"HoraArgumentError: 'allreduce.a.nb': a name has no line breaks",
+    ),
+    "another job": (
+        "f = jax.jit(hvd.allgather); f(jnp.ones(3)); hvd.shutdown(); hvd.init(rank=0, size=1); f(jnp.ones(3))",
+        "f = jax.jit(hvd.allgather); f(jnp.ones(3)); hvd.shutdown()",
+        r"this program was compiled for rank 0 of 2, and this is rank 0 of 1: call jax.clear_caches\(\) after init\(\)",
     ),
     "a root": (
         "hvd.broadcast(jnp.ones(3), 7)",

@@ -289,6 +289,20 @@ def test_operations_of_tensorflow_and_their_gradients():
             assert np.array_equal(tf.convert_to_tensor(found["a"]), np.array([[0.5] * 2, [1] * 2, [1.5] * 2, [0] * 2]) * times)
             assert found["b"].numpy() == 6 * times
 
+    wide = tf.Variable(mine)
+    for each in both(lambda: hvd.allgather(wide)), both(lambda: hvd.broadcast(wide, 0)):  # their gradients are rows
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.gather(each[0](), [0, 1]))
+        assert np.array_equal(tf.convert_to_tensor(tape.gradient(loss, wide)), mine * 0 + (0 if rank else 2))
+
+    many = [tf.Variable(tf.fill([1000], rank + 1.0)) for _ in range(24)]
+    function = tf.function(lambda: [hvd.allreduce(each * (i + 1.0), op=hvd.Sum) for i, each in enumerate(many)])
+    for _ in range(5):  # the gradients of a function, which TensorFlow runs in any order
+        with tf.GradientTape() as tape:
+            loss = tf.add_n([tf.reduce_sum(each * each) for each in function()])
+        for i, found in enumerate(tape.gradient(loss, many)):
+            assert np.array_equal(found, np.full(1000, 12.0 * (i + 1) ** 2)), (i, found)
+
     for broadcast in both(lambda: hvd.broadcast_variables(variables, root_rank=1)):
         variables = [tf.Variable([1.0 * rank]), tf.Variable(rank + 5), tf.Variable(tf.cast(rank, tf.bfloat16))]
         broadcast()
@@ -416,6 +430,37 @@ OF_KERAS = [  # what is wrong, and a part of the text
     ("unknown_steps()", "LearningRateWarmupCallback: Keras does not know how many batches an epoch has"),
     ("hvd.allreduce(1.0, op=77)", "op=77 is no reduction"),
 ]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_copies_of_an_optimizer_reduce_gradients_and_a_loss_scale_around_one_is_refused(backend: str):
+    lines = printed(
+        f"""{TRAINING}
+    import copy, pickle, warnings
+    sgd = lambda: hvd.DistributedOptimizer(keras.optimizers.SGD(0.1))
+    for make in (copy.copy, copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))):
+        optimizer = make(sgd())
+        weight = keras.Variable([0.0])
+        gradient = keras.ops.convert_to_tensor([float(rank)])
+        optimizer.apply([gradient], [weight])
+        np.testing.assert_allclose(keras.ops.convert_to_numpy(weight), [-0.05], rtol=1e-6)
+    plain = type(sgd()).from_config(sgd().get_config())
+    assert np.isclose(float(plain.learning_rate), 0.1) and not hasattr(plain, "_hora_reducer")
+    try:
+        keras.optimizers.LossScaleOptimizer(sgd())
+        print("no error")
+    except hvd.HoraUsageError as error:
+        print(error)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        fit(compiled(keras.optimizers.SGD(0.1)), 1, hvd.callbacks.BroadcastGlobalVariablesCallback(0))
+    print(*[each.message for each in told if "DistributedOptimizer" in str(each.message)])
+    """,
+        backend=backend,
+    )
+    for [refused, warned] in lines:
+        assert "write DistributedOptimizer(keras.optimizers.LossScaleOptimizer(optimizer))" in refused
+        assert "is no DistributedOptimizer, so each rank trains alone" in warned
 
 
 def test_wrong_calls_of_keras_are_errors_with_a_sentence():

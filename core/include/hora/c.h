@@ -133,8 +133,8 @@ struct hora_entry {
   int dimensions;
   enum hora_dtype dtype;
   enum hora_reduce_op op; /* output = postscale * op(prescale * input of every rank) */
-  double prescale;        /* 0 counts as 1 */
-  double postscale;       /* 0 counts as 1 */
+  double prescale;        /* 0 counts as 1, and -0.0 as 0 */
+  double postscale;       /* likewise */
   enum hora_dtype wire;   /* HORA_FLOAT16 or HORA_BFLOAT16 for float32 and float64 on the way; 0: as is */
   int root;               /* broadcast, gather, scatter, reduce: a rank of the job */
   const int64_t* splits;  /* alltoall, the root of a scatter: rows for each rank; NULL: equal parts */
@@ -164,7 +164,8 @@ int hora_receive(int peer, int tag, int process_set, void* output, const int64_t
 /* 1 if hora_wait would return at once; else whoever has work to do on this core does it first. */
 int hora_poll(const hora_handle* handle);
 int hora_wait(hora_handle* handle); /* the operation's code; the handle stays valid */
-/* The same, for this many milliseconds at most: HORA_TIMEOUT then, and the operation goes on. */
+/* The same, for this many milliseconds at most: then HORA_TIMEOUT, and the operation goes on. It is also the
+ * code of an operation that has ended for that reason; hora_poll tells them apart. */
 int hora_wait_for(hora_handle* handle, int milliseconds);
 /* On a GPU: returns when the operation's work has been given to the GPU. Work that is put on `stream` from
  * then on waits for it. */

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hora import _native, ops
+from hora import _job, _native, ops
 from hora._reduction import Reduction
 
 ALLREDUCE, BROADCAST, ALLGATHER, ALLTOALL, REDUCESCATTER = 0, 1, 2, 4, 5  # hora/c.h, hora_operation
@@ -24,15 +24,13 @@ class Call:
 
     Attributes:
         names: of its operations, one for each array, such as "allreduce.gradients.w".
-        unnamed: the names lack the program, which XLA's compiler gives them.
+        unnamed: the names lack that of the program, which comes when JAX lowers it.
         splits: alltoall: how many rows go to each rank of the process set.
         rows: of the output; None: the output has the shape of the input.
         parts: how many of the rows each rank of the process set brings (allgather), gets (reducescatter), or
             sends here (alltoall).
         place: this rank's number in the process set.
-        ranks: of the job, where shapes depend on it; 0 elsewhere.
-        in_place: XLA is to give the memory of the input to the output, and copies the input if it is used
-            later.
+        ranks: of the job, if the program depends on it and on this rank's number; 0 elsewhere.
     """
 
     operation: int
@@ -49,7 +47,6 @@ class Call:
     parts: tuple[int, ...] = ()
     place: int = 0
     ranks: int = 0
-    in_place: bool = True
 
     @property
     def is_linear(self) -> bool:
@@ -68,12 +65,13 @@ class Call:
             "program": program,
             "process_set": np.int32(self.process_set),
             "op": np.int32(self.op),
-            "prescale": np.float64(self.prescale),
-            "postscale": np.float64(self.postscale),
+            "prescale": np.float64(self.prescale or -0.0),  # hora/c.h: 0 counts as 1
+            "postscale": np.float64(self.postscale or -0.0),
             "wire": np.int32(self.wire),
             "root": np.int32(self.root),
             "splits": np.array(self.splits, np.int64),
             "ranks": np.int32(self.ranks),
+            "rank": np.int32(_job.rank()),
         }
 
 

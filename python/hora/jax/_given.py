@@ -25,8 +25,6 @@ class Given:
 
     def __init__(self, kind: str, tree: Any, name: str | None, process_set: ProcessSet) -> None:
         self.what = label(kind, name)
-        if "\n" in self.what:
-            raise HoraArgumentError(f"name={name!r}: a name has no line breaks")
         size()  # raises HoraNotInitializedError
         self._unnamed = name is None
         self._process_set = process_set
@@ -35,6 +33,9 @@ class Given:
         self.rank = process_set.rank() or 0
         leaves, self._structure = jax.tree_util.tree_flatten_with_path(tree)
         self._names = tuple(self._name_of(path) for path, _ in leaves)
+        for each in self._names:
+            if "\n" in each:
+                raise HoraArgumentError(f"{each!r}: a name has no line breaks")
         self._arrays = [
             _checked_array(leaf, name) for (_, leaf), name in zip(leaves, self._names, strict=True)
         ]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import pathlib
+import threading
 from typing import Any
 
 import jax
@@ -18,13 +19,21 @@ _FILE = pathlib.Path(__file__).resolve().parent.parent / "libhora_jax.so"
 _PLATFORMS = {"cpu": ("cpu", "hora_jax_execute_on_host"), "gpu": ("CUDA", "hora_jax_execute_on_gpu")}
 
 
-@functools.cache
+_lock = threading.Lock()
+
+
 def register() -> None:
     """Makes the functions known to XLA, once in a process.
 
     Raises:
         HoraUnavailableError: this Hora was built without them.
     """
+    with _lock:
+        _register()
+
+
+@functools.cache
+def _register() -> None:
     if not _FILE.exists():
         raise HoraUnavailableError(
             f"{_FILE} is not there: this Hora was built without jaxlib. Install a wheel of Hora, or jaxlib "
@@ -32,7 +41,7 @@ def register() -> None:
         )
     library = ctypes.CDLL(str(_FILE))
     # XLA wants a type before the functions that use it, and keeps this order only after its start.
-    for platform in {device.platform for device in jax.local_devices()} & _PLATFORMS.keys():
+    for platform in {"cpu", jax.default_backend()} & _PLATFORMS.keys():
         name, execute = _PLATFORMS[platform]
         described = {
             "type_id": _capsule(library.hora_jax_operation_id),

@@ -7,8 +7,10 @@ of all ranks.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,16 +49,15 @@ def call(arrays: Sequence[jax.Array], how: Call) -> list[jax.Array]:
 
 @functools.lru_cache(maxsize=4096)
 def _compiled(how: Call) -> Any:
-    outside = dataclasses.replace(how, in_place=False)  # the caller keeps the input
-
     def eager(*arrays: jax.Array) -> list[jax.Array]:
-        return call(arrays, outside)
+        return call(arrays, how)
 
     return jax.jit(eager)
 
 
 def _execute(*arrays: jax.Array, call: Call) -> list[jax.Array]:
-    results: list[jax.Array] = _compiled(call)(*arrays)
+    with jax.disable_jit(False):
+        results: list[jax.Array] = _compiled(call)(*arrays)
     return results
 
 
@@ -76,23 +77,38 @@ _primitive.def_abstract_eval(_shapes)
 
 
 class _Program:
-    """A program that is lowered. XLA keeps it as long as the program."""
+    """A program that is lowered."""
 
-    _counts: dict[str, int] = {}  # how many of each name there were
+    _counts: collections.Counter[str] = collections.Counter()  # how many of each name there were
+    _lock = threading.Lock()
+    _of_thread = threading.local()
 
-    def __init__(self, name: str) -> None:
-        count = self._counts[name] = self._counts.get(name, 0) + 1
-        self.name = name
-        self.key = f"{name}#{count}"
+    def __init__(self, module: Any) -> None:
+        self._module = module
+        self.name = module.operation.attributes["sym_name"].value.removeprefix("jit_")
+        self._names: collections.Counter[str] = collections.Counter()
+        with self._lock:
+            self._counts[self.name] += 1
+            self.key = f"{self.name}#{self._counts[self.name]}"
 
+    @classmethod
+    def of(cls, module: Any) -> _Program:
+        """That of this module. A thread lowers one at a time, or one within another."""
+        latest: collections.deque[_Program]
+        latest = cls._of_thread.__dict__.setdefault("latest", collections.deque(maxlen=4))
+        for known in latest:
+            if known._module is module:
+                return known
+        latest.append(cls(module))
+        return latest[-1]
 
-def _program(context: Any) -> _Program:
-    for kept in context.keepalives:
-        if isinstance(kept, _Program):
-            return kept
-    program = _Program(context.module.operation.attributes["sym_name"].value.removeprefix("jit_"))
-    context.add_keepalive(program)
-    return program
+    def completed(self, name: str, unnamed: bool) -> str:
+        """The name of an operation, in the order of the program: ".2" makes another one of a second "x"."""
+        if unnamed:
+            kind, *path = name.split(".", 1)
+            name = ".".join([kind, self.name, *path])
+        self._names[name] += 1
+        return name if self._names[name] == 1 else f"{name}.{self._names[name]}"
 
 
 def _check_devices(context: Any) -> None:
@@ -107,16 +123,20 @@ def _check_devices(context: Any) -> None:
 
 def _lower(context: Any, *operands: Any, call: Call) -> Any:
     _check_devices(context.module_context.axis_context)
-    program = _program(context.module_context)
-    names = [_with_program(name, program.name) for name in call.names] if call.unnamed else call.names
-    aliases = {i: i for i in range(len(operands))} if call.in_place and call.rows is None else None
+    program = _Program.of(context.module_context.module)
+    names = [program.completed(name, call.unnamed) for name in call.names]
+    aliases = {i: i for i, operand in enumerate(operands) if call.rows is None and not _is_kept(operand)}
     lower = jax.ffi.ffi_lowering(_library.TARGET, has_side_effect=True, operand_output_aliases=aliases)
     return lower(context, *operands, **call.attributes(program.key, names))
 
 
-def _with_program(name: str, program: str) -> str:
-    kind, *path = name.split(".", 1)
-    return ".".join([kind, program, *path])
+def _is_kept(operand: Any) -> bool:
+    """Whether it is an argument of the program that the caller keeps. XLA would copy it to write over it."""
+    function = operand.owner.owner if hasattr(operand, "arg_number") else None
+    if function is None or function.operation.name != "func.func" or function.name.value != "main":
+        return False
+    described = function.arg_attrs[operand.arg_number]
+    return "tf.aliasing_output" not in described and "jax.buffer_donor" not in described
 
 
 for _platform in ("cpu", "cuda"):
@@ -139,7 +159,8 @@ def _tangents(primals: Sequence[Any], tangents: Sequence[Any], *, call: Call) ->
         moved = _primitive.bind(*(tangents[i] for i in chosen), call=call.of(chosen, ".tangent"))
         known = dict(zip(chosen, moved, strict=True))
     return outputs, [
-        known[i] if i in known else ad.Zero.from_primal_value(output) for i, output in enumerate(outputs)
+        known[i] if i in known else ad.Zero(jax.typeof(output).to_tangent_aval())
+        for i, output in enumerate(outputs)
     ]
 
 
@@ -154,9 +175,11 @@ def _cotangents(cotangents: Sequence[Any], *inputs: Any, call: Call) -> list[Any
 
 
 def _of_broadcast(cotangents: list[Any], how: Call) -> list[Any]:
-    """The sum of all on the root; zeros elsewhere, where it counts as used: else JAX would remove it."""
-    summed = call(cotangents, dataclasses.replace(how, operation=ALLREDUCE, op=SUM))
-    return [jax.numpy.where(_job.rank() == how.root, one, jax.numpy.zeros_like(one)) for one in summed]
+    """The sum of all on the root; zeros elsewhere. The compiler does not see which, so it keeps the sum, and
+    makes the same program on all ranks."""
+    summed = call(cotangents, dataclasses.replace(how, operation=ALLREDUCE, op=SUM, ranks=_job.size()))
+    is_root = jax.lax.optimization_barrier(jax.numpy.asarray(_job.rank() == how.root))
+    return [jax.numpy.where(is_root, one, jax.numpy.zeros_like(one)) for one in summed]
 
 
 def _of_allgather(cotangents: list[Any], how: Call) -> list[Any]:

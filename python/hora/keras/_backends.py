@@ -34,7 +34,7 @@ def _on_jax(
 
     used = {key: each for key, each in gradients.items() if each is not None}
     reduced: dict[str, Any] = hora.jax.allreduce(
-        used, op=how.op, compression=how.compression, name=f"gradients.{name}", process_set=how.process_set
+        used, f"gradients.{name}", how.op, how.prescale, how.postscale, how.compression, how.process_set
     )
     return gradients | reduced
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import keras
 
@@ -44,6 +44,7 @@ class _Reducer:
 class _DistributedOptimizer:
     """The methods that DistributedOptimizer puts before those of the optimizer's class."""
 
+    _hora_former: ClassVar[Any]  # the class without Hora
     _hora_reducer: _Reducer
     _trainable_variables: list[Any]
     built: bool
@@ -55,21 +56,26 @@ class _DistributedOptimizer:
             grads = self._hora_reducer.reduced(list(grads), list(variables))
         super().apply(grads, trainable_variables)  # type: ignore[misc]
 
-    @property
-    def loss_scale_factor(self) -> float | None:
-        """As of the optimizer. Only a LossScaleOptimizer takes it away when it wraps another optimizer."""
-        factor: float | None = self.__dict__["loss_scale_factor"]
-        return factor
-
-    @loss_scale_factor.setter
-    def loss_scale_factor(self, factor: float | None) -> None:
-        if factor is None:
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuses a LossScaleOptimizer, which takes the loss scale away from the optimizer that it wraps."""
+        if name == "loss_scale_factor" and value is None and hasattr(self, "_hora_reducer"):
             raise HoraUsageError(
                 "a LossScaleOptimizer around a DistributedOptimizer would skip steps on single ranks; "
                 "with the policy mixed_float16 write "
                 "DistributedOptimizer(keras.optimizers.LossScaleOptimizer(optimizer))"
             )
-        self.__dict__["loss_scale_factor"] = factor
+        super().__setattr__(name, value)
+
+    @classmethod
+    def from_config(cls, *args: Any, **kwargs: Any) -> Any:
+        """An optimizer without Hora, as from a saved model."""
+        return cls._hora_former.from_config(*args, **kwargs)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """A copy reduces gradients, too."""
+        plain: Any = super().__reduce_ex__(protocol)  # Keras copies by a file in memory
+        make = getattr(self._hora_former, plain[0].__name__)
+        return _copied, (self._hora_reducer, make, plain[1])
 
 
 class _DistributedLossScaleOptimizer(_DistributedOptimizer):
@@ -93,6 +99,9 @@ def DistributedOptimizer(
     op: int = ops.Average,
     backward_passes_per_step: int = 1,
     average_aggregated_gradients: bool = True,
+    gradient_predivide_factor: float = 1.0,
+    num_groups: int = 0,
+    groups: Any = None,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
     """Makes an optimizer reduce gradients over all ranks before it applies them. It is the same object
@@ -109,12 +118,13 @@ def DistributedOptimizer(
     Args:
         optimizer: one of keras.optimizers, or one like them.
         name: the name of the operation; without it optimizers are numbered, in the same order on all ranks.
-        device_dense, device_sparse: not used; there for scripts written for Horovod.
+        device_dense, device_sparse, num_groups, groups: not used; there for scripts written for Horovod.
         sparse_as_dense: whether IndexedSlices, which TensorFlow makes for embeddings, are made dense before
             the reduction.
         op: Average, Sum or Adasum; Average or Sum where there are IndexedSlices.
         backward_passes_per_step: 1. Keras itself accumulates gradients: `gradient_accumulation_steps`.
         average_aggregated_gradients: not used.
+        gradient_predivide_factor: divides by it before the sum, multiplies after it. Needs op=Average.
 
     Raises:
         HoraUsageError (a ValueError): it is no optimizer of Keras, or is distributed already; or a
@@ -137,18 +147,38 @@ def DistributedOptimizer(
             f"backward_passes_per_step={backward_passes_per_step!r}: Keras accumulates gradients itself; "
             "give gradient_accumulation_steps= to the optimizer"
         )
-    how = checked_reduction(Reduction, op, 1.0, process_set, compression)
+    how = checked_reduction(Reduction, op, gradient_predivide_factor, process_set, compression)
     is_alone(process_set)
     own_name = name or _job.object_name("optimizer", process_set.process_set_id)
     reducer = _Reducer(own_name, how, reduce_of_backend(), sparse_as_dense)
-    former = optimizer.__class__
-    scaling = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
-    made = type(
-        former.__name__,
-        (_DistributedLossScaleOptimizer if scaling else _DistributedOptimizer, former),
-        # Keras saves the name of what `__class__` gives, so that files can be loaded without Hora.
-        {"__doc__": former.__doc__, "__class__": property(lambda self: former)},
-    )
-    optimizer.__class__ = made
+    return _made_distributed(optimizer, reducer)
+
+
+def _made_distributed(optimizer: Any, reducer: _Reducer) -> Any:
+    optimizer.__class__ = _distributed(optimizer.__class__)
     optimizer._hora_reducer = reducer
     return optimizer
+
+
+def _distributed(former: Any) -> Any:
+    """The class of optimizers of this class that reduce gradients."""
+    scaling = issubclass(former, keras.optimizers.LossScaleOptimizer)
+    return type(
+        former.__name__,
+        (_DistributedLossScaleOptimizer if scaling else _DistributedOptimizer, former),
+        {
+            "__doc__": former.__doc__,
+            "_hora_former": former,
+            # Keras saves the name of what `__class__` gives, so that files can be loaded without Hora.
+            "__class__": property(lambda self: former),
+        },
+    )
+
+
+def _copied(reducer: _Reducer, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    return _made_distributed(make(*arguments), reducer)
+
+
+def is_distributed(optimizer: Any) -> bool:
+    """Whether an optimizer reduces gradients."""
+    return isinstance(optimizer, _DistributedOptimizer)

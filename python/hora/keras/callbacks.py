@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import keras
+import numpy as np
 
 from hora._metrics import average_metrics
 from hora.keras._learning_rates import LearningRateScheduleCallback, LearningRateWarmupCallback
+from hora.keras._optimizer import is_distributed
 from hora.keras._variables import broadcast_global_variables
 from hora.process_sets import ProcessSet, global_process_set
 
@@ -18,6 +21,10 @@ __all__ = [
     "LearningRateWarmupCallback",
     "MetricAverageCallback",
 ]
+
+
+#: Those of models without a training step of their own.
+_TRAIN_STEPS = [each.train_step for each in (keras.Model, keras.Sequential) if hasattr(each, "train_step")]
 
 
 class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignore[misc]
@@ -54,6 +61,13 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignor
     def on_train_begin(self, logs: Any = None) -> None:
         """Called by Keras."""
         self._done = False
+        if not is_distributed(self.model.optimizer) and type(self.model).train_step in _TRAIN_STEPS:
+            warnings.warn(
+                f"the optimizer of {self.model.name!r} is no DistributedOptimizer, so each rank trains "
+                "alone. "
+                "Write model.compile(hvd.DistributedOptimizer(optimizer), ...), also for a copy of a model",
+                stacklevel=2,
+            )
         self._broadcast_once()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -90,5 +104,19 @@ class MetricAverageCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Called by Keras."""
-        if logs:
-            logs.update(average_metrics(logs, process_set=self._process_set))
+        if not logs:
+            return
+        # F1Score and others have a number for each class.
+        numbers = {
+            (key, place): number
+            for key, value in logs.items()
+            for place, number in np.ndenumerate(keras.ops.convert_to_numpy(value))
+        }
+        named = {f"{key}{list(place) or ''}": number for (key, place), number in numbers.items()}
+        averages = average_metrics(named, process_set=self._process_set).values()
+        for (key, place), average in zip(numbers, averages, strict=True):
+            if place:
+                logs[key] = np.array(logs[key])
+                logs[key][place] = average
+            else:
+                logs[key] = average

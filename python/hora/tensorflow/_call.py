@@ -12,6 +12,11 @@ import tensorflow as tf
 from hora import _job
 from hora._errors import HoraArgumentError
 
+#: The attribute of a graph for its last node of Hora's. The next one waits for it: nodes block threads of
+#: TensorFlow, so another order on each rank could block all. TensorFlow itself orders the nodes of functions,
+#: but not those of their gradients.
+_LAST = "_hora_last_node"
+
 #: XLA cannot compile such a node, and its error shows the name. So the name says what to do.
 _NODE = "Hora_cannot_run_inside_XLA.set_jit_compile_False"
 
@@ -35,9 +40,12 @@ def call(function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[
             for array, (dtype, _) in zip(_listed(arrays), outputs, strict=True)
         ]
     unconverted = tf.autograph.experimental.do_not_convert(function)
-    results = _listed(
-        tf.numpy_function(unconverted, list(inputs), [dtype for dtype, _ in outputs], name=_NODE)
-    )
+    graph = tf.compat.v1.get_default_graph()
+    with tf.control_dependencies(getattr(graph, _LAST, [])):
+        results = _listed(
+            tf.numpy_function(unconverted, list(inputs), [dtype for dtype, _ in outputs], name=_NODE)
+        )
+    setattr(graph, _LAST, [results[0].op])
     for result, (_, shape) in zip(results, outputs, strict=True):
         result.set_shape(shape)
     return results

@@ -53,7 +53,7 @@ def allgather(tensor: Any, name: str | None = None, process_set: ProcessSet = gl
         whole, first = call(lambda array: _job.run(begin, array), [given], outputs)
 
         def gradient(upstream: Any) -> Any:
-            summed = allreduce(upstream, op=ops.Sum, process_set=process_set)
+            summed = allreduce(tf.convert_to_tensor(upstream), op=ops.Sum, process_set=process_set)
             return summed[first : first + tf.shape(given, tf.int64)[0]]
 
         return whole, gradient
@@ -81,9 +81,10 @@ def broadcast(
 
     def forward(given: Any) -> tuple[Any, Any]:
         def gradient(upstream: Any) -> Any:
-            summed = allreduce(upstream, op=ops.Sum, process_set=process_set)
+            dense = tf.convert_to_tensor(upstream)
+            summed = allreduce(dense, op=ops.Sum, process_set=process_set)
             with tf.control_dependencies([summed]):  # else the others' graphs would leave the sum out
-                return summed if _job.rank() == root_rank else tf.zeros_like(upstream)
+                return summed if _job.rank() == root_rank else tf.zeros_like(dense)
 
         [result] = call(
             lambda array: _arrays.broadcast(array, root_rank, named_so, process_set),

@@ -7,13 +7,13 @@ import pathlib
 import statistics
 import tempfile
 import time
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from suites.shell import LOGS, PYTHON, ROOT
 
 from . import launchers
 from .figures import Sample, Samples, quantile
-from .launchers import HORA_BENCH, PEERS, Environment, JobFailed, Launcher
+from .launchers import HORA_BENCH, JAX, PEERS, Environment, JobFailed, Launcher
 from .sizes import named
 
 RANK_PROGRAM = pathlib.Path(__file__).resolve().parent / "ranks/rank.py"
@@ -98,6 +98,7 @@ class RankJob:
     ranks: int = 2
     launcher: Launcher = launchers.hrun
     environment: Environment = dataclasses.field(default_factory=dict)
+    libraries: ClassVar[str] = "libraries"  # the module of ranks that knows them
 
     def missing(self) -> str | None:
         absent = self.launcher.missing()
@@ -105,20 +106,37 @@ class RankJob:
             absent = launchers.horovodrun.missing()
         return absent
 
+    def python(self) -> pathlib.Path:
+        return PEERS / "bin/python" if self.library == "horovod" else PYTHON
+
     def run(self) -> Samples:
-        python = PEERS / "bin/python" if self.library == "horovod" else PYTHON
         with tempfile.TemporaryDirectory() as folder:
             task = {
+                "libraries": self.libraries,
                 "library": self.library,
                 "workload": self.workload,
                 "folder": folder,
                 "options": self.options,
             }
-            command = [str(python), str(RANK_PROGRAM), json.dumps(task)]
+            command = [str(self.python()), str(RANK_PROGRAM), json.dumps(task)]
             launchers.run_job(
                 self.launcher.commands(self.ranks, command), self.environment, log_of(self.name)
             )
             return {case: {self.name: sample} for case, sample in collected(folder, self.ranks).items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class JaxJob(RankJob):
+    """The same over a library for JAX: hora, gloo or mpi4jax."""
+
+    libraries: ClassVar[str] = "jax_libraries"
+
+    def missing(self) -> str | None:
+        absent = self.launcher.missing() or launchers.no_jax()
+        return absent or (launchers.no_mpi4jax() if self.library == "mpi4jax" else None)
+
+    def python(self) -> pathlib.Path:
+        return JAX / "bin/python"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,4 +204,14 @@ class WallJob:
         return {self.case: {self.name: Sample((time.monotonic() - begin) * 1e3)}}
 
 
-__all__ = ["BenchJob", "Job", "JobFailed", "RankJob", "StepsJob", "WallJob", "log_of", "samples_of_rows"]
+__all__ = [
+    "BenchJob",
+    "JaxJob",
+    "Job",
+    "JobFailed",
+    "RankJob",
+    "StepsJob",
+    "WallJob",
+    "log_of",
+    "samples_of_rows",
+]

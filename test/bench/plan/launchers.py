@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from suites.shell import HRUN, PYTHON, ROOT
 
 PEERS = ROOT / "build/bench/peers"  # the virtual environment of those that the project itself does not need
+JAX = ROOT / "build/bench/jax"  # that of rows about JAX
 HORA_BENCH = ROOT / "build/default/bin/hora_bench"
 JOB_TIMEOUT = 900  # seconds for one job
 
@@ -44,19 +45,29 @@ _without_peers = False
 
 
 def do_without_peers() -> None:
-    """From now on nothing of build/bench/peers is used."""
+    """From now on nothing of build/bench/peers and build/bench/jax is used."""
     global _without_peers
     _without_peers = True
 
 
-def _no_horovodrun() -> str | None:
+def _not_there(environment: pathlib.Path, path: str, name: str, log: str) -> str | None:
+    """Why a peer cannot be used here, whose installation makes this path."""
     if _without_peers:
         return "it was not asked for (--no-peers)"
-    return (
-        None
-        if (PEERS / "bin/horovodrun").exists()
-        else "Horovod could not be built: see build/logs/bench-peers.log"
-    )
+    there = any(environment.glob(path))
+    return None if there else f"{name} could not be built: see build/logs/bench-{log}.log"
+
+
+def _no_horovodrun() -> str | None:
+    return _not_there(PEERS, "bin/horovodrun", "Horovod", "peers")
+
+
+def no_jax() -> str | None:
+    return _not_there(JAX, "lib/python3*/site-packages/optax", "JAX's environment", "jax")
+
+
+def no_mpi4jax() -> str | None:
+    return _not_there(JAX, "lib/python3*/site-packages/mpi4jax", "mpi4jax", "mpi4jax")
 
 
 def _binding(ranks: int) -> list[str]:

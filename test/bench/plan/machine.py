@@ -11,7 +11,7 @@ from typing import Any
 
 from suites.shell import PYTHON, ROOT
 
-from .launchers import HORA_BENCH, PEERS
+from .launchers import HORA_BENCH, JAX, PEERS
 
 
 def cpu_model() -> str:
@@ -44,6 +44,8 @@ def _versions() -> dict[str, str]:
         "Open MPI": _said("mpirun", "--version"),
         "PyTorch (and its Gloo)": _said(str(PYTHON), "-c", "import torch; print(torch.__version__)"),
         "Horovod": _said(str(PEERS / "bin/python"), "-c", "import horovod; print(horovod.__version__)"),
+        "JAX": _said(str(JAX / "bin/python"), "-c", "import jax; print(jax.__version__)"),
+        "mpi4jax": _said(str(JAX / "bin/python"), "-c", "import mpi4jax; print(mpi4jax.__version__)"),
     }
     return {name: version for name, version in versions.items() if version}
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The virtual environment of the benchmark's own: Horovod, built from PyPI's source distribution, torchft and
-matplotlib.
+"""The virtual environments of the benchmark's own. build/bench/peers has Horovod, built from PyPI's source
+distribution, torchft and matplotlib; build/bench/jax has JAX and mpi4jax.
 
-It sees the project's .venv, so that all contenders use one PyTorch; nothing is ever installed there. Horovod
+They see the project's .venv, so that all contenders use one PyTorch; nothing is ever installed there. Horovod
 0.28.1 does not build as it comes: its CMake files ask for older standards than this PyTorch needs, for a
 policy that CMake has dropped, and for a CUDA compiler; and it relies on headers that other headers no longer
 bring.
@@ -17,7 +17,7 @@ import sys
 from suites import setup
 from suites.shell import ROOT, VENV, Failed, run_quietly
 
-from .launchers import PEERS
+from .launchers import JAX, PEERS
 
 HOROVOD = "horovod==0.28.1"
 TORCHFT = "torchft==0.2.0"  # a wheel for Python 3.11 alone
@@ -34,6 +34,8 @@ TOOLS = [
     "matplotlib==3.11.2",
     "opentelemetry-exporter-otlp-proto-http>=1.39",  # of torchft
 ]
+FOR_JAX = ["jax==0.10.2", "jaxlib==0.10.2", "optax==0.2.8", *setup.pinned("mpi4py")]
+MPI4JAX = "mpi4jax==0.9.1.post2"  # a source distribution: it is compiled with mpicc
 SUBSTITUTIONS = (
     (r"CMAKE_CXX_STANDARD (11|14)\b", "CMAKE_CXX_STANDARD 17"),
     (r"-std=c\+\+(11|14)\b", "-std=c++17"),
@@ -53,6 +55,11 @@ BUILD = {
 def prepare() -> None:
     """Makes the peers that are not there yet. A peer that cannot be made is left out: its rows say so, and
     the next run tries again."""
+    _prepare_peers()
+    _prepare_jax()
+
+
+def _prepare_peers() -> None:
     recipe = repr((HOROVOD, TORCHFT, TOOLS, SUBSTITUTIONS, BUILD))
     path, mark, done = setup.stamp("bench-peers", recipe)
     if done and PEERS.exists():
@@ -62,7 +69,7 @@ def prepare() -> None:
     )
     shutil.rmtree(PEERS, ignore_errors=True)
     try:
-        _make_environment()
+        _make_environment(PEERS, "tools", TOOLS)
         torchft = map(str, [PEERS / "bin/pip", "install", "--quiet", "--no-deps", TORCHFT])
         run_quietly("bench-torchft", list(torchft))  # else its rows say that it is missing
         _build_horovod()
@@ -77,12 +84,27 @@ def _step(name: str, *command: object, environment: dict[str, str] | None = None
         raise Failed(f"{name} failed; its log is build/logs/bench-{name}.log")
 
 
-def _make_environment() -> None:
+def _make_environment(environment: pathlib.Path, name: str, packages: list[str]) -> None:
     """Only then does it see .venv: pip removes what it sees and wants in another version."""
-    _step("venv", setup.system_python(), "-m", "venv", PEERS)
-    _step("tools", PEERS / "bin/pip", "install", "--quiet", *TOOLS)
+    _step("venv", setup.system_python(), "-m", "venv", environment)
+    _step(name, environment / "bin/pip", "install", "--quiet", *packages)
     link = f"import site; site.addsitedir({str(setup.site_packages(VENV))!r})\n"
-    (setup.site_packages(PEERS) / "project.pth").write_text(link)
+    (setup.site_packages(environment) / "project.pth").write_text(link)
+
+
+def _prepare_jax() -> None:
+    path, mark, done = setup.stamp("bench-jax", repr((FOR_JAX, MPI4JAX)))
+    if done and JAX.exists():
+        return
+    print("making build/bench/jax: JAX and mpi4jax; this takes some minutes, once", flush=True)
+    shutil.rmtree(JAX, ignore_errors=True)
+    try:
+        _make_environment(JAX, "jax", FOR_JAX)
+        _step("mpi4jax", "nice", JAX / "bin/pip", "install", "--quiet", MPI4JAX)
+    except Failed as failure:
+        print(f"bench: {failure}; going on without it", file=sys.stderr, flush=True)
+        return
+    setup.leave(path, mark)
 
 
 def _build_horovod() -> None:

@@ -92,6 +92,7 @@ MODULES = {
     "b16": "broadcast",
     "b17": "recovery",
     "b18": "torch_distributed",
+    "b19": "jax_programs",
 }
 
 

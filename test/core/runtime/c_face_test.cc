@@ -55,6 +55,10 @@ TEST(CFace, RunsAJobOfOneRank) {
   EXPECT_EQ(data[2], 6.0F);
   EXPECT_EQ(hora_output(handle, nullptr), nullptr) << "Hora allocated none";
   hora_release(handle);
+  sum.prescale = -0.0;
+  ASSERT_EQ(hora_submit(&sum, 1, &handle), HORA_OK);
+  hora_release(handle);
+  EXPECT_EQ(data[2], 0.0F);
 
   hora_entry root = entry(HORA_BROADCAST, "b", data, shape);
   root.output = data;

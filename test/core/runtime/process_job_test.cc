@@ -41,7 +41,11 @@ TEST(ProcessJob, IsThereForCWithoutAnInit) {
     EXPECT_EQ(hora_rank(), 0);
     EXPECT_EQ(hora_barrier("meet", 0), HORA_OK);
   }
-  EXPECT_EQ(hora_shutdown(nullptr), HORA_OK);
+  {
+    const Runtime joined = init();
+    EXPECT_EQ(hora_shutdown(nullptr), HORA_OK);
+    EXPECT_TRUE(joined.was_shut_down());
+  }
   EXPECT_EQ(hora_is_initialized(), 0);
   EXPECT_STREQ(hora_last_error(), "Hora is not initialised: call hora_init() first");
 }

@@ -240,7 +240,7 @@ TEST_F(HandlersOfTwoRanks, KeepCallsOfOneNameApart) {
   Floats y{10};
   const auto sum_of_x = sum(first, x);
   const auto sum_of_y = sum(second, y);
-  EXPECT_TRUE(join_in("x.2", 1).ok());
+  EXPECT_TRUE(join_in("x#2", 1).ok());
   EXPECT_TRUE(sum_of_y.wait().ok()) << sum_of_y.wait().message;
   EXPECT_FALSE(sum_of_x.has_ended());
   EXPECT_TRUE(join_in("x", 1).ok());
@@ -291,8 +291,8 @@ TEST_F(HandlersOfTwoRanks, RefuseProgramsThatWereCompiledForAnotherNumberOfRanks
   const XlaStatus status = call.execute_on_host({tensor(x)}, {tensor(y)}).wait();
   EXPECT_EQ(status.code, XLA_FFI_Error_Code_FAILED_PRECONDITION);
   EXPECT_EQ(status.message,
-            "'t': this program was compiled for 1 ranks, and the job has 2: call jax.clear_caches() after "
-            "init()");
+            "'t': this program was compiled for rank 0 of 1, and this is rank 0 of 2: call "
+            "jax.clear_caches() after init()");
 }
 
 TEST_F(HandlersOfTwoRanks, TellXlaThatRanksDisagree) {

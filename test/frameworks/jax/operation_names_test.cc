@@ -15,17 +15,17 @@ TEST(OperationNames, NumbersTheCallsOfAProgramThatHaveOneName) {
   OperationNames names;
   EXPECT_EQ(names.make("step#1", "allreduce.w"), "allreduce.w");
   EXPECT_EQ(names.make("step#1", "allreduce.b"), "allreduce.b");
-  EXPECT_EQ(names.make("step#1", "allreduce.w"), "allreduce.w.2");
-  EXPECT_EQ(names.make("step#1", "allreduce.w"), "allreduce.w.3");
-  EXPECT_EQ(names.make("step#1", "allreduce.b"), "allreduce.b.2");
+  EXPECT_EQ(names.make("step#1", "allreduce.w"), "allreduce.w#2");
+  EXPECT_EQ(names.make("step#1", "allreduce.w"), "allreduce.w#3");
+  EXPECT_EQ(names.make("step#1", "allreduce.b"), "allreduce.b#2");
 }
 
 TEST(OperationNames, BeginsAnewInEachProgram) {
   OperationNames names;
   EXPECT_EQ(names.make("step#1", "x"), "x");
-  EXPECT_EQ(names.make("step#1", "x"), "x.2");
+  EXPECT_EQ(names.make("step#1", "x"), "x#2");
   EXPECT_EQ(names.make("step#2", "x"), "x");
-  EXPECT_EQ(names.make("step#1", "x"), "x.3");
+  EXPECT_EQ(names.make("step#1", "x"), "x#3");
   EXPECT_EQ(names.make("", "step#2"), "step#2") << "a program is not a part of the name";
 }
 
@@ -44,7 +44,7 @@ TEST(OperationNames, GivesEachOfSeveralThreadsAnother) {
   });
   EXPECT_EQ(given.size(), std::size_t{kThreads * kEach});
   EXPECT_TRUE(given.contains("x"));
-  EXPECT_TRUE(given.contains("x." + std::to_string(kThreads * kEach)));
+  EXPECT_TRUE(given.contains("x#" + std::to_string(kThreads * kEach)));
 }
 
 }  // namespace

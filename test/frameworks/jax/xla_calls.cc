@@ -332,6 +332,7 @@ XlaAttributes sum_of(const std::string& program, const std::string& names) {
           {"postscale", 1.0},
           {"wire", HORA_FLOAT32},
           {"root", 0},
+          {"rank", 0},
           {"ranks", 0},
           {"splits", std::vector<std::int64_t>{}}};
 }

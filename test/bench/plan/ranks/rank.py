@@ -13,15 +13,14 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
-from bench.plan.ranks.libraries import LIBRARIES  # noqa: E402
+FOLDER = "bench.plan.ranks"
 
 
 def main() -> None:
     task = json.loads(sys.argv[1])
-    library = LIBRARIES[task["library"]]()
-    cases = importlib.import_module(f"bench.plan.ranks.work_{task['workload']}").work(
-        library, **task["options"]
-    )
+    library = importlib.import_module(f"{FOLDER}.{task['libraries']}").LIBRARIES[task["library"]]()
+    workload = importlib.import_module(f"{FOLDER}.work_{task['workload']}")
+    cases = workload.work(library, **task["options"])
     if task["folder"]:
         pathlib.Path(task["folder"], f"rank{library.rank}.json").write_text(json.dumps(cases))
     library.close()

@@ -4,13 +4,16 @@
 import dataclasses
 import time
 from collections.abc import Callable
-from typing import Any
-
-import torch
-
-from .libraries import Library
+from typing import Any, Protocol
 
 WARM_UP = 2
+BYTES_IN_A_BLOCK = 256 << 20
+
+
+class Meeting(Protocol):
+    """The part of a library of collectives for measurements."""
+
+    def barrier(self) -> None: ...
 
 
 @dataclasses.dataclass
@@ -32,17 +35,13 @@ def expected(ranks: int, iteration: int) -> float:
     return sum(brought(rank, iteration) for rank in range(ranks))
 
 
-def fill(tensor: torch.Tensor, value: float) -> None:
-    with torch.no_grad():
-        tensor.fill_(value)
-
-
-def wrong_in(tensor: torch.Tensor, value: float) -> int:
-    return int((tensor != value).sum().item())
+def iterations_for(size: int, most: int) -> int:
+    """How many calls of so many bytes are a block."""
+    return min(max(BYTES_IN_A_BLOCK // size, 3), most)
 
 
 def time_calls(
-    library: Library, turn: Turn, iterations: int, pause: float = 0.0, calls: int = 1
+    library: Meeting, turn: Turn, iterations: int, pause: float = 0.0, calls: int = 1
 ) -> dict[str, Any]:
     """A case: when each call began and ended on this rank, which is `calls` of what is told."""
     spans = []

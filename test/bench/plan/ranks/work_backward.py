@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from .libraries import Library
-from .timing import Turn, brought, expected, time_calls, wrong_in
+from .tensors import wrong_in
+from .timing import Turn, brought, expected, time_calls
 
 
 class Layer(torch.autograd.Function):

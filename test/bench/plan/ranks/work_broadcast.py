@@ -6,7 +6,8 @@ from typing import Any
 import torch
 
 from .libraries import Library
-from .timing import Turn, time_calls, wrong_in
+from .tensors import wrong_in
+from .timing import Turn, time_calls
 from .work_backward import Model
 
 

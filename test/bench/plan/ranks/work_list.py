@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from .libraries import Library
-from .timing import Turn, brought, expected, fill, time_calls, wrong_in
+from .tensors import fill, wrong_in
+from .timing import Turn, brought, expected, time_calls
 
 
 class Reducer:

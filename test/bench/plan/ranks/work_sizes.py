@@ -8,13 +8,8 @@ from typing import Any
 import torch
 
 from .libraries import Library
-from .timing import Turn, brought, expected, fill, time_calls, wrong_in
-
-BYTES_IN_A_BLOCK = 256 << 20
-
-
-def iterations_for(size: int, most: int) -> int:
-    return min(max(BYTES_IN_A_BLOCK // size, 3), most)
+from .tensors import fill, wrong_in
+from .timing import Turn, brought, expected, iterations_for, time_calls
 
 
 def sum_of(library: Library, tensor: torch.Tensor, reduce: Callable[[], None]) -> Turn:

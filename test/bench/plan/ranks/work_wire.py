@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from .libraries import Library
-from .timing import Turn, brought, expected, fill, time_calls, wrong_in
-from .work_sizes import iterations_for
+from .tensors import fill, wrong_in
+from .timing import Turn, brought, expected, iterations_for, time_calls
 
 HALF_AN_ULP = 2.0**-11
 
