@@ -26,13 +26,17 @@ ffi::Error error_of(const Outcome& outcome) {
   return outcome.code == HORA_OK ? ffi::Error::Success() : hora::jax::error_of(outcome.code, outcome.message);
 }
 
-ffi::Future ended(const ffi::Error& error) {
-  ffi::Promise promise;
+void end(ffi::Promise& promise, const ffi::Error& error) {
   if (error.success()) {
     promise.SetAvailable();
   } else {
     promise.SetError(error);
   }
+}
+
+ffi::Future ended(const ffi::Error& error) {
+  ffi::Promise promise;
+  end(promise, error);
   return ffi::Future(promise);
 }
 
@@ -60,10 +64,8 @@ ffi::Future execute_on_host(Operation* operation, ffi::Dictionary, ffi::Remainin
     if (completions.waiting() == 0 && end_soon(*started)) return ended(error_of(hora::jax::finish(*started)));
     ffi::Promise promise;
     ffi::Future future(promise);
-    completions.watch(*std::move(started), [promise](const Outcome& outcome) mutable {
-      const ffi::Error error = error_of(outcome);
-      error.success() ? promise.SetAvailable() : promise.SetError(error);
-    });
+    completions.watch(*std::move(started),
+                      [promise](const Outcome& outcome) mutable { end(promise, error_of(outcome)); });
     return future;
   } catch (const std::exception& failure) {
     return ended(ffi::Error::Internal(failure.what()));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names that `hora.jax`, `hora.tensorflow` and `hora.keras` take from `hora` as they are."""
+"""The names that the modules for frameworks, such as `hora.torch`, take from `hora` as they are."""
 
 from hora._capabilities import (
     ccl_built,

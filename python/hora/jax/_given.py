@@ -15,6 +15,7 @@ from hora._arguments import checked_number
 from hora._errors import HoraArgumentError, HoraShapeError, HoraUnsupportedError
 from hora._job import size
 from hora._naming import label
+from hora._rows import share
 from hora.jax import _primitive
 from hora.jax._call import DTYPES, Call
 from hora.process_sets import ProcessSet, number_of
@@ -64,8 +65,7 @@ class Given:
 
     def even(self, rows: int) -> tuple[int, ...]:
         """How many of the rows each rank gets if they are shared evenly."""
-        each, more = divmod(rows, self.size)
-        return tuple(each + (rank < more) for rank in range(self.size))
+        return tuple(share(rows, rank, self.size) for rank in range(self.size))
 
     def parts(self, parts: Sequence[int] | None, argument: str, what: str) -> tuple[int, ...] | None:
         """Rows for each rank, as the caller gives them; None: the caller gives none."""

@@ -9,77 +9,14 @@
 Start it with `hrun -np 2 python train.py`.
 """
 
-from hora._capabilities import (
-    ccl_built,
-    cuda_built,
-    ddl_built,
-    gloo_built,
-    gloo_enabled,
-    memory_report,
-    mpi_built,
-    mpi_enabled,
-    mpi_threads_supported,
-    nccl_built,
-    rocm_built,
-)
-from hora._delays import expect_delay
-from hora._errors import (
-    HoraArgumentError,
-    HoraBackwardError,
-    HoraError,
-    HoraInternalError,
-    HoraNotInitializedError,
-    HoraProcessSetError,
-    HoraRanksChangedError,
-    HoraReplicaError,
-    HoraShapeError,
-    HoraTimeoutError,
-    HoraUnavailableError,
-    HoraUnsupportedError,
-    HoraUsageError,
-)
-from hora._errors import HoraInternalError as HorovodInternalError
-from hora._job import (
-    Handle,
-    cross_rank,
-    cross_size,
-    is_initialized,
-    local_rank,
-    local_size,
-    poll,
-    rank,
-    size,
-    synchronize,
-)
-from hora._membership import init, is_homogeneous, shutdown
+from hora import _shared_names
+from hora._errors import HoraBackwardError, HoraReplicaError
+from hora._job import Handle, poll, synchronize
 from hora._messages import ANY_SOURCE, ANY_TAG, Envelope, Received
-from hora._metrics import average_metrics
 from hora._native import JobListener
-from hora._objects import (
-    allgather_object,
-    broadcast_object,
-    gather_object,
-    recv_object,
-    scatter_object,
-    send_object,
-)
-from hora._synchronization import barrier, join
-from hora._timeline import start_timeline, stop_timeline
-from hora.compression import Compression
-from hora.ops import (
-    Adasum,
-    Average,
-    BitAnd,
-    BitOr,
-    BitXor,
-    LogicalAnd,
-    LogicalOr,
-    Max,
-    Min,
-    Product,
-    Sum,
-)
-from hora.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from hora._objects import recv_object, send_object
+from hora._shared_names import *  # noqa: F403
+from hora._synchronization import barrier
 from hora.torch import _pytorch as _pytorch  # the first: it says why a PyTorch is of no use
 from hora.torch import elastic
 from hora.torch._batch_norm import SyncBatchNorm
@@ -122,72 +59,33 @@ from hora.torch._untraced import untrace as _untrace
 __all__ = [
     "ANY_SOURCE",
     "ANY_TAG",
-    "Adasum",
-    "Average",
-    "BitAnd",
-    "BitOr",
-    "BitXor",
-    "Compression",
     "DistributedOptimizer",
     "Envelope",
     "Handle",
-    "HoraArgumentError",
     "HoraBackwardError",
-    "HoraError",
-    "HoraInternalError",
-    "HoraNotInitializedError",
-    "HoraProcessSetError",
-    "HoraRanksChangedError",
     "HoraReplicaError",
-    "HoraShapeError",
-    "HoraTimeoutError",
-    "HoraUnavailableError",
-    "HoraUnsupportedError",
-    "HoraUsageError",
-    "HorovodInternalError",
     "JobListener",
-    "LogicalAnd",
-    "LogicalOr",
-    "Max",
-    "Min",
-    "ProcessSet",
-    "Product",
     "Received",
-    "Sum",
     "SyncBatchNorm",
-    "add_process_set",
     "allgather",
     "allgather_async",
-    "allgather_object",
     "allreduce",
     "allreduce_",
     "allreduce_async",
     "allreduce_async_",
     "alltoall",
     "alltoall_async",
-    "average_metrics",
     "barrier",
     "broadcast",
     "broadcast_",
     "broadcast_async",
     "broadcast_async_",
-    "broadcast_object",
     "broadcast_optimizer_state",
     "broadcast_parameters",
-    "ccl_built",
     "check_replicas",
-    "cross_rank",
-    "cross_size",
-    "cuda_built",
-    "ddl_built",
     "elastic",
-    "expect_delay",
     "gather",
     "gather_async",
-    "gather_object",
-    "global_process_set",
-    "gloo_built",
-    "gloo_enabled",
     "grouped_allgather",
     "grouped_allgather_async",
     "grouped_allreduce",
@@ -196,43 +94,25 @@ __all__ = [
     "grouped_allreduce_async_",
     "grouped_reducescatter",
     "grouped_reducescatter_async",
-    "init",
     "irecv",
-    "is_homogeneous",
-    "is_initialized",
     "isend",
-    "join",
-    "local_rank",
-    "local_size",
-    "memory_report",
-    "mpi_built",
-    "mpi_enabled",
-    "mpi_threads_supported",
-    "nccl_built",
     "poll",
     "probe",
-    "rank",
     "recv",
     "recv_object",
     "reduce",
     "reduce_async",
     "reducescatter",
     "reducescatter_async",
-    "remove_process_set",
-    "rocm_built",
     "scan",
     "scan_async",
     "scatter",
     "scatter_async",
-    "scatter_object",
     "send",
     "send_object",
-    "shutdown",
-    "size",
     "sparse_allreduce_async",
-    "start_timeline",
-    "stop_timeline",
     "synchronize",
 ]
+__all__ += _shared_names.__all__
 
 _untrace(globals(), __all__)  # within the package they call each other as they are
