@@ -24,10 +24,11 @@ def library() -> ctypes.CDLL:
 
 def test_c_gets_the_job_that_python_has_joined_and_the_other_way_round():
     c = library()
-    hora.init()
     assert c.hora_is_initialized() == 0
-    assert c.hora_init() == 0
+    hora.init()
+    assert c.hora_is_initialized() == 1
     assert c.hora_size() == 1
+    assert c.hora_init() == 0
     assert c.hora_shutdown(None) == 0
     assert not hora.is_initialized()
 
