@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cuda/kernels.h"
 
+#include <gpu_instructions.h>  // those of ptx/, or the tests'
+
 // Compiled without contraction and without flushing subnormals, so that results have the bits that they have
 // on a CPU (core/device/kernels.cc). NaN: the hardware's conversions make one of their own of every NaN, but
 // sign and payload shall be those of the source. So what has a NaN in it is done again, element by element.
@@ -25,24 +27,14 @@ struct Float32 {
 
 struct Float16 {
   using Stored = std::uint16_t;
-  static __device__ float widen(Stored bits) {
-    float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
-    return value;
-  }
+  static __device__ float widen(Stored bits) { return widen_f16(bits); }
   static __device__ float widen_nan(Stored bits) {
     return __uint_as_float((bits & 0x8000U) << 16 | 0x7FC00000U | (bits & 0x3FFU) << 13);
   }
-  static __device__ Stored fast(float value) {
-    Stored bits;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
-    return bits;
-  }
+  static __device__ Stored fast(float value) { return narrow_f16(value); }
   static __device__ std::uint32_t pair(float low, float high) {
 #if __CUDA_ARCH__ >= 800
-    std::uint32_t both;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-    return both;
+    return narrow_f16_pair(low, high);
 #else
     return fast(low) | static_cast<std::uint32_t>(fast(high)) << 16;
 #endif
@@ -65,9 +57,7 @@ struct Bfloat16 {
   static __device__ float widen_nan(Stored bits) { return widen(bits); }
   static __device__ Stored fast(float value) {
 #if __CUDA_ARCH__ >= 800
-    Stored bits;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
-    return bits;
+    return narrow_bf16(value);
 #else
     const std::uint32_t bits = __float_as_uint(value);
     return static_cast<Stored>((bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16);
@@ -75,9 +65,7 @@ struct Bfloat16 {
   }
   static __device__ std::uint32_t pair(float low, float high) {
 #if __CUDA_ARCH__ >= 800
-    std::uint32_t both;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-    return both;
+    return narrow_bf16_pair(low, high);
 #else
     return fast(low) | static_cast<std::uint32_t>(fast(high)) << 16;
 #endif
@@ -211,67 +199,35 @@ __device__ bool finite_words(const std::uint32_t* words) {
   return all;
 }
 
-// A unit's side: 1, 2 or 4 words.
-
-// Said to be global memory, which spares the hardware a look at every address, and in
-// this order: all loads of a thread are under way before it stores.
-
-template <int kWords>
-__device__ void load(std::uint32_t* words, std::uint64_t address) {
-  if constexpr (kWords == 4) {
-    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-                 : "l"(address));
-  } else if constexpr (kWords == 2) {
-    asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(words[0]), "=r"(words[1]) : "l"(address));
-  } else {
-    asm volatile("ld.global.u32 %0, [%1];" : "=r"(words[0]) : "l"(address));
-  }
-}
-
-template <int kWords>
-__device__ void store(std::uint64_t address, const std::uint32_t* words) {
-  if constexpr (kWords == 4) {
-    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(words[0]), "r"(words[1]),
-                 "r"(words[2]), "r"(words[3])
-                 : "memory");
-  } else if constexpr (kWords == 2) {
-    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(address), "r"(words[0]), "r"(words[1]) : "memory");
-  } else {
-    asm volatile("st.global.u32 [%0], %1;" ::"l"(address), "r"(words[0]) : "memory");
-  }
-}
-
 /// Loads if `there`, else zeroes.
 template <int kWords>
 __device__ void load_if(bool there, std::uint32_t* words, std::uint64_t address) {
 #pragma unroll
   for (int i = 0; i < kWords; ++i) words[i] = 0;
-  if (there) load<kWords>(words, address);
+  if (there) load_words<kWords>(words, address);
 }
 
 // An element, wherever it lies.
 
 template <typename Stored>
 __device__ Stored load_element(std::uint64_t address) {
-  if ((address & (sizeof(Stored) - 1)) == 0) return *reinterpret_cast<const Stored*>(address);
+  if ((address & (sizeof(Stored) - 1)) == 0) return load_number<Stored>(address);
   std::uint64_t bits = 0;
 #pragma unroll 1
   for (unsigned i = 0; i < sizeof(Stored); ++i)
-    bits |= static_cast<std::uint64_t>(*reinterpret_cast<const std::uint8_t*>(address + i)) << 8 * i;
+    bits |= static_cast<std::uint64_t>(load_number<std::uint8_t>(address + i)) << 8 * i;
   return static_cast<Stored>(bits);
 }
 
 template <typename Stored>
 __device__ void store_element(std::uint64_t address, Stored value) {
   if ((address & (sizeof(Stored) - 1)) == 0) {
-    *reinterpret_cast<Stored*>(address) = value;
+    store_number(address, value);
     return;
   }
 #pragma unroll 1
   for (unsigned i = 0; i < sizeof(Stored); ++i)
-    *reinterpret_cast<std::uint8_t*>(address + i) =
-        static_cast<std::uint8_t>(static_cast<std::uint64_t>(value) >> 8 * i);
+    store_number(address + i, static_cast<std::uint8_t>(static_cast<std::uint64_t>(value) >> 8 * i));
 }
 
 /// The values of a unit; true if one of them is NaN.
@@ -382,8 +338,8 @@ struct Mover {
       if (u >= end) return kDepth;
       std::uint32_t words[1][kFromWords];
       std::uint32_t next[kFromWords];
-      load<kFromWords>(words[0], base + u * (4 * kFromWords));
-      load<kFromWords>(next, base + (u + 1) * (4 * kFromWords));
+      load_words<kFromWords>(words[0], base + u * (4 * kFromWords));
+      load_words<kFromWords>(next, base + (u + 1) * (4 * kFromWords));
       cut_out<kFromWords>(words[0], words[0], next, walk.shift);
       if (!finish<1>(u, end, words)) return k;
     }
@@ -404,7 +360,7 @@ struct Mover {
     for (unsigned k = 0; k < kUnits; ++k) {
       const bool there = u + k * kThreads < end;
       if (looks) odd |= there && !finite_words<To, kToWords>(results[k]);
-      if (there && to != 0) store<kToWords>(base + k * (kThreads * 4 * kToWords), results[k]);
+      if (there && to != 0) store_words<kToWords>(base + k * (kThreads * 4 * kToWords), results[k]);
     }
     return true;
   }
@@ -434,7 +390,7 @@ struct Copier {
   std::uint64_t from;
 
   __device__ void element(std::uint64_t i) const {
-    *reinterpret_cast<std::uint8_t*>(to + i) = *reinterpret_cast<const std::uint8_t*>(from + i);
+    store_number(to + i, load_number<std::uint8_t>(from + i));
   }
 
   __device__ void units(std::uint64_t u, std::uint64_t end) const {
@@ -444,11 +400,11 @@ struct Copier {
       std::uint32_t words[kDepth][kWords];
 #pragma unroll
       for (unsigned k = 0; k < kDepth; ++k) {
-        if (u + k * kThreads < end) load<kWords>(words[k], base + (u + k * kThreads) * kUnitBytes);
+        if (u + k * kThreads < end) load_words<kWords>(words[k], base + (u + k * kThreads) * kUnitBytes);
       }
 #pragma unroll
       for (unsigned k = 0; k < kDepth; ++k) {
-        if (u + k * kThreads < end) store<kWords>(target + (u + k * kThreads) * kUnitBytes, words[k]);
+        if (u + k * kThreads < end) store_words<kWords>(target + (u + k * kThreads) * kUnitBytes, words[k]);
       }
       return;
     }
@@ -457,10 +413,10 @@ struct Copier {
       if (u + k * kThreads >= end) break;
       std::uint32_t words[kWords];
       std::uint32_t next[kWords];
-      load<kWords>(words, base + (u + k * kThreads) * kUnitBytes);
-      load<kWords>(next, base + (u + k * kThreads + 1) * kUnitBytes);
+      load_words<kWords>(words, base + (u + k * kThreads) * kUnitBytes);
+      load_words<kWords>(next, base + (u + k * kThreads + 1) * kUnitBytes);
       cut_out<kWords>(words, words, next, walk.shift);
-      store<kWords>(target + (u + k * kThreads) * kUnitBytes, words);
+      store_words<kWords>(target + (u + k * kThreads) * kUnitBytes, words);
     }
   }
 };
@@ -498,7 +454,7 @@ __device__ void sum_unit(const Table& table, std::uint64_t u) {
   for (std::uint32_t s = 0; s < table.sources; s += kDepth) {
 #pragma unroll
     for (unsigned k = 0; k < kDepth; ++k) {
-      if (s + k < table.sources) load<4>(words[k], table.from[s + k] + u * kUnitBytes);
+      if (s + k < table.sources) load_words<4>(words[k], table.from[s + k] + u * kUnitBytes);
     }
 #pragma unroll
     for (unsigned k = 0; k < kDepth; ++k) {
@@ -521,7 +477,7 @@ __device__ void sum_unit(const Table& table, std::uint64_t u) {
 #pragma unroll
     for (int i = 0; i < kUnit; ++i) words[0][i] = T::exact(sums[i]);
   }
-  store<4>(table.to + u * kUnitBytes, words[0]);
+  store_words<4>(table.to + u * kUnitBytes, words[0]);
 }
 
 template <typename T, typename Table>
@@ -540,14 +496,14 @@ __device__ void sum_tile(const Table& table) {
 
 }  // namespace
 
-#define HORA_KERNELS(name, tile, blocks, ...)                    \
-  extern "C" __global__ void __launch_bounds__(kThreads, blocks) \
-      name(const __grid_constant__ Small##tile table) {          \
-    __VA_ARGS__(table);                                          \
-  }                                                              \
-  extern "C" __global__ void __launch_bounds__(kThreads, blocks) \
-      name##_large(const __grid_constant__ Large##tile table) {  \
-    __VA_ARGS__(table);                                          \
+#define HORA_KERNELS(name, tile, blocks, ...)                              \
+  extern "C" __global__ void __launch_bounds__(kThreads, blocks)           \
+      name(const __grid_constant__ Parameter<Small##tile> table) {         \
+    __VA_ARGS__(table);                                                    \
+  }                                                                        \
+  extern "C" __global__ void __launch_bounds__(kThreads, blocks)           \
+      name##_large(const __grid_constant__ Parameter<Large##tile> table) { \
+    __VA_ARGS__(table);                                                    \
   }
 
 HORA_KERNELS(hora_copy, Moves, kBlocks, copy_tile)

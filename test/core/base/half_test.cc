@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 namespace hora {
@@ -41,15 +43,44 @@ TEST(Float16, EveryValueComesBack) {
   }
 }
 
-TEST(Float16, RoundsToNearestAndTiesToEven) {
-  for (unsigned bits = 0; bits < 0x7BFF; ++bits) {
+/// Of each finite value and the next one: their middle, and the two float32 beside it.
+void expect_nearest(std::uint16_t narrow(float), float widen(std::uint16_t), unsigned largest) {
+  for (unsigned bits = 0; bits < largest; ++bits) {
     const auto low = static_cast<std::uint16_t>(bits);
     const auto high = static_cast<std::uint16_t>(bits + 1);
-    const float middle = (float_from_float16(low) + float_from_float16(high)) / 2;
-    ASSERT_EQ(float16_from(middle), bits % 2 == 0 ? low : high) << bits;
-    ASSERT_EQ(float16_from(std::nextafter(middle, 0.0F)), low) << bits;
-    ASSERT_EQ(float16_from(std::nextafter(middle, kInfinity)), high) << bits;
+    const float middle = widen(low) + (widen(high) - widen(low)) / 2;
+    ASSERT_EQ(narrow(middle), bits % 2 == 0 ? low : high) << bits;
+    ASSERT_EQ(narrow(std::nextafter(middle, 0.0F)), low) << bits;
+    ASSERT_EQ(narrow(std::nextafter(middle, kInfinity)), high) << bits;
   }
+}
+
+/// Each float32 gives the value of the one before it, or the next value. So only those between two middles
+/// give a value.
+template <std::uint16_t (*kNarrow)(float)>
+void expect_steps_in_all_float32(std::uint16_t infinite) {
+  constexpr std::uint32_t kInfinite = 0x7F800000;
+  const auto narrow = [](std::uint32_t bits) -> std::uint32_t { return kNarrow(std::bit_cast<float>(bits)); };
+  std::uint32_t before = 0;
+  std::uint32_t wrong = 0;
+  for (std::uint32_t bits = 0; bits <= kInfinite; ++bits) {
+    const std::uint32_t now = narrow(bits);
+    wrong |= (now - before) & ~1U;
+    before = now;
+  }
+  for (std::uint32_t bits = 0; bits <= kInfinite; bits += 0x0FFF)
+    wrong |= narrow(bits | 0x80000000U) ^ narrow(bits) ^ 0x8000U;
+  EXPECT_EQ(wrong, 0U);
+  EXPECT_EQ(narrow(0), 0U);
+  EXPECT_EQ(narrow(kInfinite), infinite);
+  for (std::uint32_t bits = kInfinite + 1; bits < 0x80000000U; ++bits)
+    wrong |= (narrow(bits) & 0x7FFFU) > infinite ? 0U : 1U;
+  EXPECT_EQ(wrong, 0U) << "a NaN that is none any more";
+}
+
+TEST(Float16, RoundsToNearestAndTiesToEven) {
+  expect_nearest(float16_from, float_from_float16, 0x7BFF);
+  expect_steps_in_all_float32<float16_from>(0x7C00);
 }
 
 TEST(Float16, WhatIsTooLargeBecomesInfinite) {
@@ -74,12 +105,8 @@ TEST(Bfloat16, EveryValueComesBack) {
 }
 
 TEST(Bfloat16, RoundsToNearestAndTiesToEven) {
-  EXPECT_EQ(bfloat16_from(1.0F), 0x3F80);
-  EXPECT_EQ(bfloat16_from(1.00390625F), 0x3F80);  // halfway to the next: even
-  EXPECT_EQ(bfloat16_from(1.01171875F), 0x3F82);  // halfway to the next: even
-  EXPECT_EQ(bfloat16_from(1.00390637F), 0x3F81);
-  EXPECT_EQ(bfloat16_from(std::numeric_limits<float>::max()), 0x7F80);
-  EXPECT_TRUE(std::isnan(float_from_bfloat16(bfloat16_from(std::nanf("")))));
+  expect_nearest(bfloat16_from, float_from_bfloat16, 0x7F7F);
+  expect_steps_in_all_float32<bfloat16_from>(0x7F80);
 }
 
 }  // namespace

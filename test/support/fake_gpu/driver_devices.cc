@@ -63,7 +63,8 @@ int attribute(const hora::FakeGpu& gpu, CUdevice device, CUdevice_attribute whic
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return gpu.pci_bus < 0 ? device : gpu.pci_bus;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: return gpu.multiprocessors;
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: return gpu.memory_pools ? 1 : 0;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return 9;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return gpu.compute_capability / 10;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return gpu.compute_capability % 10;
     default: return 0;
   }
 }

@@ -35,7 +35,7 @@ void run_kernel(FakeMachine& machine, int gpu, const FakeKernel& kernel,
     const std::lock_guard lock(machine.mutex);
     return machine.reaches(gpu, data, bytes);
   };
-  if (kernel.run(parameters.data(), grid, reached)) return;
+  if (kernel.run(parameters.data(), grid, reached, nullptr)) return;
   const std::lock_guard lock(machine.mutex);
   machine.fail(gpu, CUDA_ERROR_ILLEGAL_ADDRESS);
 }
@@ -219,10 +219,11 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
   return fake_call("cuModuleGetFunction", FakeCall::plain, [&](FakeMachine& machine, FakeLock&) {
     const auto found = machine.modules.find(module);
     if (found == machine.modules.end()) return CUDA_ERROR_INVALID_HANDLE;
-    const auto kernel = hora::fake_kernels().find(name);
-    if (kernel == hora::fake_kernels().end()) return CUDA_ERROR_NOT_FOUND;
+    const int gpu = found->second->gpu;
+    const FakeKernel* kernel = hora::fake_kernel(machine.gpu(gpu).kind.compute_capability, name);
+    if (kernel == nullptr) return CUDA_ERROR_NOT_FOUND;
     auto& made = found->second->functions[name];
-    if (!made) made = std::make_unique<CUfunc_st>(CUfunc_st{found->second->gpu, &kernel->second});
+    if (!made) made = std::make_unique<CUfunc_st>(CUfunc_st{gpu, kernel});
     *function = made.get();
     return CUDA_SUCCESS;
   });

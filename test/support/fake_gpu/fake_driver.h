@@ -17,6 +17,7 @@ struct FakeGpu {
   std::string name = "Fake GPU";
   std::size_t memory = std::size_t{1} << 30;
   int multiprocessors = 4;
+  int compute_capability = 90;  ///< 9.0
   bool memory_pools = true;
   int pci_bus = -1;  ///< -1: one of its own. Two that have the same are parts of one GPU
 };
@@ -36,10 +37,10 @@ struct FakeUsage {
 };
 
 /// A machine with GPUs that are none, and the driver's functions for it: their memory is the host's, filled
-/// with 0xA5 when it is allocated; a stream is a queue, and a thread that works it off; kernels are loops
-/// (fake_kernels.h). Ranks may be threads: the current context and the capture mode are each thread's own.
-/// One machine at a time in a process; without one every function says CUDA_ERROR_DEINITIALIZED.
-/// Thread-safe.
+/// with 0xA5 when it is allocated; a stream is a queue, and a thread that works it off; kernels are
+/// those of kernels.cu, compiled for the host (fake_kernels.h). Ranks may be threads: the current context and
+/// the capture mode are each thread's own. One machine at a time in a process; without one every function
+/// says CUDA_ERROR_DEINITIALIZED. Thread-safe.
 class FakeDriver {
  public:
   explicit FakeDriver(std::vector<FakeGpu> gpus = {FakeGpu{}});

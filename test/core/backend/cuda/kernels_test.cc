@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// How kernels.cu goes through a GPU's memory. Their results are compared in test/gpu/kernels_test.cc.
+#include "core/backend/cuda/kernels.h"
+
+#include "core/backend/cuda/move_table.h"
+#include "test/bench/resnet50.h"
+#include "test/support/fake_gpu/fake_kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace hora::cuda {
+namespace {
+
+constexpr int kCapability = 90;
+constexpr std::uint32_t kMultiprocessors = 132;  // of an H100
+
+struct Kind {
+  std::string name;
+  std::uint32_t size;
+};
+const std::vector<Kind> kKinds{{"f16", 2}, {"bf16", 2}, {"f32", 4}, {"f64", 8}};
+
+struct Free {
+  void operator()(std::byte* data) const { std::free(data); }  // NOLINT: from aligned_alloc
+};
+using Memory = std::unique_ptr<std::byte, Free>;
+
+/// As a GPU's memory is aligned. All zero.
+Memory memory(std::size_t bytes) {
+  constexpr std::size_t kAlignment = 512;
+  const std::size_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  Memory made(static_cast<std::byte*>(std::aligned_alloc(kAlignment, whole)));
+  std::fill_n(made.get(), whole, std::byte{});
+  return made;
+}
+
+/// The least sectors that these bytes can lie in, as a part of those that were touched.
+double efficiency(const MemoryTraffic& traffic, Direction direction, std::size_t bytes) {
+  const double least = static_cast<double>(bytes) / MemoryTraffic::kSectorBytes;
+  return least / static_cast<double>(traffic.sectors(direction));
+}
+
+void run(const std::string& name, const void* table, unsigned grid, MemoryTraffic& traffic) {
+  const auto everything = [](const void*, std::size_t) { return true; };
+  ASSERT_TRUE(fake_kernel(kCapability, name)->run(table, grid, everything, &traffic)) << name;
+}
+
+/// All these moves with one kernel, in as many launches as it needs.
+MemoryTraffic traffic_of(const std::string& name, std::span<const Move> moves, std::uint32_t to_size,
+                         std::uint32_t from_size, double factor) {
+  MemoryTraffic traffic;
+  const auto table = std::make_unique<SmallMoves>();
+  table->flag = nullptr;
+  table->factor = factor;
+  while (!moves.empty()) {
+    const Filled filled = fill(*table, moves, to_size, from_size, kMultiprocessors);
+    run(name, table.get(), filled.tiles, traffic);
+    moves = moves.subspan(filled.moves);
+  }
+  return traffic;
+}
+
+TEST(Kernels, TouchFewMoreSectorsThanAlignedElementsLieIn) {
+  constexpr std::size_t kCount = 100'003;
+  constexpr double kLeast = 0.95;
+  const Memory to = memory(kCount * sizeof(double));
+  const Memory from = memory(kCount * sizeof(double));
+  for (const auto& target : kKinds) {
+    for (const auto& source : kKinds) {
+      const Move move{to.get(), from.get(), kCount};
+      const std::string name = "hora_move_" + target.name + "_" + source.name;
+      const auto traffic = traffic_of(name, {&move, 1}, target.size, source.size, 0.5);
+      EXPECT_GE(efficiency(traffic, Direction::store, kCount * target.size), kLeast) << name;
+      EXPECT_GE(efficiency(traffic, Direction::load, kCount * source.size), kLeast) << name;
+    }
+    if (target.size == sizeof(double)) continue;
+    SmallSum sum{};
+    sum.to = reinterpret_cast<std::uint64_t>(to.get());
+    sum.count = kCount;
+    sum.factor = 1.0;
+    sum.sources = 3;
+    sum.unit = kUnitBytes / target.size;
+    for (int i = 0; i < 3; ++i) sum.from[i] = reinterpret_cast<std::uint64_t>(from.get());
+    const std::uint64_t threads = kCount / sum.unit + kCount % sum.unit;
+    MemoryTraffic traffic;
+    run("hora_sum_" + target.name, &sum, static_cast<unsigned>((threads - 1) / kThreads + 1), traffic);
+    EXPECT_GE(efficiency(traffic, Direction::store, kCount * target.size), kLeast) << target.name;
+    EXPECT_GE(efficiency(traffic, Direction::load, 3 * kCount * target.size), kLeast) << target.name;
+  }
+}
+
+/// The gradients lie one by one, as a framework has allocated them, and side by side in the buffer.
+TEST(Kernels, TouchFewMoreSectorsThanTheGradientsOfResNet50LieIn) {
+  constexpr double kLeast = 0.85;
+  std::vector<Memory> gradients;
+  std::size_t count = 0;
+  for (const auto elements : bench::resnet50()) {
+    gradients.push_back(memory(static_cast<std::size_t>(elements) * sizeof(float)));
+    count += static_cast<std::size_t>(elements);
+  }
+  for (const auto& packed : {kKinds[2], kKinds[0]}) {
+    const Memory buffer = memory(count * packed.size);
+    std::vector<Move> packs;
+    std::vector<Move> unpacks;
+    std::byte* next = buffer.get();
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      const auto elements = static_cast<std::size_t>(bench::resnet50()[i]);
+      packs.push_back({next, gradients[i].get(), elements});
+      unpacks.push_back({gradients[i].get(), next, elements});
+      next += elements * packed.size;
+    }
+    const auto pack = traffic_of("hora_move_" + packed.name + "_f32", packs, packed.size, 4, 0.5);
+    EXPECT_GE(efficiency(pack, Direction::store, count * packed.size), kLeast) << packed.name;
+    EXPECT_GE(efficiency(pack, Direction::load, count * sizeof(float)), kLeast) << packed.name;
+    const auto unpack = traffic_of("hora_move_f32_" + packed.name, unpacks, 4, packed.size, 0.5);
+    EXPECT_GE(efficiency(unpack, Direction::store, count * sizeof(float)), kLeast) << packed.name;
+    EXPECT_GE(efficiency(unpack, Direction::load, count * packed.size), kLeast) << packed.name;
+  }
+}
+
+/// This is the count that the tests above rely on.
+TEST(MemoryTraffic, CountsTheSectorsOfEachInstructionOfAWarp) {
+  MemoryTraffic traffic;
+  for (unsigned thread = 0; thread < 64; ++thread)
+    traffic.note(Direction::load, thread, 1024 + 4 * thread, 4);
+  EXPECT_EQ(traffic.sectors(Direction::load), 8U) << "two warps, 128 bytes each";
+  for (unsigned thread = 0; thread < 32; ++thread) traffic.note(Direction::store, thread, 64 * thread, 8);
+  EXPECT_EQ(traffic.sectors(Direction::store), 32U) << "a sector for each thread";
+  traffic.note(Direction::store, 0, 0, 8);
+  EXPECT_EQ(traffic.sectors(Direction::store), 33U) << "another instruction";
+  EXPECT_EQ(traffic.sectors(Direction::load), 8U);
+}
+
+}  // namespace
+}  // namespace hora::cuda

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "test/support/fake_gpu/host_kernels/thread_block.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+thread_local HostIndex threadIdx;
+thread_local HostIndex blockIdx;
+
+namespace hora {
+namespace {
+
+/// The launch that the calling thread runs.
+class Launch {
+ public:
+  static Launch& of_this_thread() {
+    thread_local Launch launch;
+    return launch;
+  }
+
+  bool run(const HostLaunch& launch) {
+    launch_ = &launch;
+    aligned_ = true;
+    for (blockIdx.x = 0; blockIdx.x < launch.grid; ++blockIdx.x) {
+      next_ = 0;
+      any_ = all_came_ = false;
+      begin_threads();
+      if (launch.traffic != nullptr) launch.traffic->end_block();
+    }
+    return aligned_;
+  }
+
+  bool wait_for_all(bool predicate) {
+    if (all_came_) {
+      std::fputs("a kernel waits for its block a second time\n", stderr);
+      std::abort();
+    }
+    any_ = any_ || predicate;
+    const unsigned thread = threadIdx.x;
+    begin_threads();
+    all_came_ = true;
+    threadIdx.x = thread;
+    return any_;
+  }
+
+  bool access(Direction direction, std::uint64_t address, unsigned bytes) {
+    if (address % bytes != 0) return aligned_ = false;
+    if (launch_->traffic != nullptr) launch_->traffic->note(direction, threadIdx.x, address, bytes);
+    return true;
+  }
+
+ private:
+  void begin_threads() {
+    while (next_ < launch_->threads) {
+      threadIdx.x = next_++;
+      launch_->call(launch_->kernel, launch_->table);
+    }
+  }
+
+  const HostLaunch* launch_ = nullptr;
+  bool aligned_ = true;
+  // Of the block at hand.
+  unsigned next_ = 0;      // thread to begin
+  bool any_ = false;       // of the predicates
+  bool all_came_ = false;  // to the place where they wait
+};
+
+}  // namespace
+
+bool access_global(Direction direction, std::uint64_t address, unsigned bytes) {
+  return Launch::of_this_thread().access(direction, address, bytes);
+}
+
+bool hora_run_blocks(const HostLaunch& launch) { return Launch::of_this_thread().run(launch); }
+
+}  // namespace hora
+
+int __syncthreads_or(int predicate) {
+  return hora::Launch::of_this_thread().wait_for_all(predicate != 0) ? 1 : 0;
+}
