@@ -15,6 +15,7 @@ sys.path[:0] = [str(HERE), str(HERE / "programs")]
 from models import KNOWN, gradients  # noqa: E402
 from parts.figures import Check, Figure, Findings, as_json, as_markdown, merged, read  # noqa: E402
 from parts.parts import Part, carry_out  # noqa: E402
+from parts.predictions import predicted  # noqa: E402
 from parts.processes import run  # noqa: E402
 
 MACHINE = {"device": "a GPU", "date": "today"}
@@ -106,3 +107,28 @@ def test_parts_go_well_on_gpus_that_are_none(tmp_path: pathlib.Path):
 def test_models_are_those_that_everybody_knows():
     for model in KNOWN:
         gradients(model)
+
+
+def test_what_bytes_decide_is_predicted_within_a_fifth():
+    """Of the runs that are kept. The least bytes that kernels have to move decide these figures."""
+    for kept in (HERE / "results").glob("*/figures.json"):
+        run_of = json.loads(kept.read_text())
+        figures = {figure["name"]: figure["value"] for figure in run_of["figures"]}
+        moves = [
+            name
+            for name in figures
+            if name.startswith(("copy rate, plain", "G1 ", "G2 ")) and "both ways" not in name
+        ]
+        assert moves
+        for name in moves:
+            expected = predicted(run_of["machine"]["device"], name)
+            assert expected is not None, name
+            assert expected / 1.2 <= figures[name] <= expected * 1.2, (name, expected, figures[name])
+
+
+def test_every_figure_that_counting_decides_has_a_prediction():
+    assert predicted("NVIDIA H200", "G3 host time per batch, float32") == 16.0
+    assert predicted("NVIDIA H200", "G7 staged allreduce, 16 MiB") is not None
+    assert predicted("NVIDIA H200", "G4 added to ncclAllReduce, 4 KiB, one at a time") is not None
+    assert predicted("NVIDIA H200", "G5 exposed time of a step") is None
+    assert predicted("Fake GPU", "G1 pack ResNet-50") is None

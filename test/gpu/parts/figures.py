@@ -23,6 +23,7 @@ class Figure:
     peer: float | None = None  # what the best peer reaches
     peer_is: str = ""
     of_peer: float | None = None  # aim: this many times the peer
+    predicted: float | None = None  # before the run, by counting (predictions.py)
     note: str = ""
 
     def to_limit(self) -> float | None:
@@ -122,6 +123,7 @@ def _row(figure: Figure, aims_count: bool) -> list[str]:
     spread = "" if figure.spread is None else f"{100 * figure.spread:.0f} %"
     return [
         figure.name,
+        _number(figure.predicted),
         f"{_number(figure.value)} {figure.unit}",
         spread,
         "" if figure.limit is None else f"{_number(figure.limit)} ({figure.limit_is})",
@@ -158,10 +160,11 @@ def as_markdown(found: Findings, machine: dict[str, str], aims_count: bool) -> s
         "",
         "## Figures",
         "",
-        "Medians; spread: of the middle half of the samples. Ratios: more is better.",
+        "Medians; spread: of the middle half of the samples. Ratios: more is better. Predictions count bytes, launches and calls",
+        "(test/gpu/parts/predictions.py).",
         "",
     ]
-    header = ["figure", "value", "spread", "limit", "ratio", "peer", "ratio", "aim", ""]
+    header = ["figure", "predicted", "value", "spread", "limit", "ratio", "peer", "ratio", "aim", ""]
     lines += _table(header, [_row(figure, aims_count) for figure in found.figures])
     remarks = [f"- {figure.name}: {figure.note}" for figure in found.figures if figure.note] + [
         f"- {note}" for note in found.notes
