@@ -136,9 +136,7 @@ class DriversStream final : public CudaStream {
     for (const void* source : sources) addresses |= address(source);
     const auto unit = static_cast<std::uint32_t>(kUnitBytes / size_of(dtype));
     table->unit = addresses % kUnitBytes == 0 ? unit : 1;
-    const std::uint64_t threads = count / table->unit + count % table->unit;
-    launch(kernels_->sum(dtype, large), static_cast<std::uint32_t>((threads - 1) / kThreads + 1),
-           table.get());
+    launch(kernels_->sum(dtype, large), sum_blocks(count, table->unit), table.get());
   }
 
   void launch(CUfunction kernel, std::uint32_t blocks, void* table) {

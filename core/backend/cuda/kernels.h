@@ -62,4 +62,11 @@ constexpr std::uint32_t tile_units_for(std::uint64_t units, std::uint32_t multip
   return units / large >= 4ULL * multiprocessors ? kThreads * kDepth : kThreads;
 }
 
+/// Blocks of a sum of `count` elements in units of `unit`: a thread for each unit, and for each element that
+/// is left. `count` is at least 1.
+constexpr std::uint32_t sum_blocks(std::uint64_t count, std::uint32_t unit) {
+  const std::uint64_t threads = count / unit + count % unit;
+  return static_cast<std::uint32_t>((threads - 1) / kThreads + 1);
+}
+
 }  // namespace hora::cuda

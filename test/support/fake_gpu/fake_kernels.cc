@@ -43,8 +43,7 @@ bool fits_moves(const Table& table, const Sizes& sizes, unsigned grid, const Fak
 
 template <typename Table>
 bool fits_sum(const Table& table, const Sizes& sizes, unsigned grid, const FakeKernel::Reached& reached) {
-  const std::uint64_t threads = table.count / table.unit + table.count % table.unit;
-  if (table.sources > Table::kMost || (threads + cuda::kThreads - 1) / cuda::kThreads != grid) return false;
+  if (table.sources > Table::kMost || cuda::sum_blocks(table.count, table.unit) != grid) return false;
   for (std::uint32_t s = 0; s < table.sources; ++s) {
     if (!reached(pointer(table.from[s]), table.count * sizes.from)) return false;
   }

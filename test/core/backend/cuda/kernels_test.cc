@@ -86,9 +86,8 @@ TEST(Kernels, TouchFewMoreSectorsThanAlignedElementsLieIn) {
     sum.sources = 3;
     sum.unit = kUnitBytes / target.size;
     for (int i = 0; i < 3; ++i) sum.from[i] = reinterpret_cast<std::uint64_t>(from.get());
-    const std::uint64_t threads = kCount / sum.unit + kCount % sum.unit;
     MemoryTraffic traffic;
-    run("hora_sum_" + target.name, &sum, static_cast<unsigned>((threads - 1) / kThreads + 1), traffic);
+    run("hora_sum_" + target.name, &sum, sum_blocks(kCount, sum.unit), traffic);
     EXPECT_GE(efficiency(traffic, Direction::store, kCount * target.size), kLeast) << target.name;
     EXPECT_GE(efficiency(traffic, Direction::load, 3 * kCount * target.size), kLeast) << target.name;
   }
