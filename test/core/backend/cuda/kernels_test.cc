@@ -5,6 +5,7 @@
 #include "core/backend/cuda/move_table.h"
 #include "test/bench/resnet50.h"
 #include "test/support/fake_gpu/fake_kernels.h"
+#include "test/support/fake_gpu/fake_machine.h"
 
 #include <gtest/gtest.h>
 
@@ -25,10 +26,7 @@ struct Kind {
 };
 const std::vector<Kind> kKinds{{"f16", 2}, {"bf16", 2}, {"f32", 4}, {"f64", 8}};
 
-struct Free {
-  void operator()(std::byte* data) const { std::free(data); }  // NOLINT: from aligned_alloc
-};
-using Memory = std::unique_ptr<std::byte, Free>;
+using Memory = std::unique_ptr<std::byte, FreeMemory>;
 
 /// As a GPU's memory is aligned. All zero.
 Memory memory(std::size_t bytes) {
@@ -96,9 +94,10 @@ TEST(Kernels, TouchFewMoreSectorsThanAlignedElementsLieIn) {
 /// The gradients lie one by one, as a framework has allocated them, and side by side in the buffer.
 TEST(Kernels, TouchFewMoreSectorsThanTheGradientsOfResNet50LieIn) {
   constexpr double kLeast = 0.85;
+  const std::vector<std::int64_t> sizes = bench::resnet50();
   std::vector<Memory> gradients;
   std::size_t count = 0;
-  for (const auto elements : bench::resnet50()) {
+  for (const auto elements : sizes) {
     gradients.push_back(memory(static_cast<std::size_t>(elements) * sizeof(float)));
     count += static_cast<std::size_t>(elements);
   }
@@ -108,7 +107,7 @@ TEST(Kernels, TouchFewMoreSectorsThanTheGradientsOfResNet50LieIn) {
     std::vector<Move> unpacks;
     std::byte* next = buffer.get();
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      const auto elements = static_cast<std::size_t>(bench::resnet50()[i]);
+      const auto elements = static_cast<std::size_t>(sizes[i]);
       packs.push_back({next, gradients[i].get(), elements});
       unpacks.push_back({gradients[i].get(), next, elements});
       next += elements * packed.size;
