@@ -71,10 +71,20 @@ devices.let_current_stream_wait = lambda mark: None
 """
 
 
+def version_of_nccl() -> str:
+    """That of the NCCL that this PyTorch brings, as ncclGetVersion has it: "23007"."""
+    major, minor, patch = map(int, importlib.metadata.version("nvidia-nccl-cu13").split("."))
+    return str(10_000 * major + 100 * minor + patch)
+
+
 def run_on_gpus(ranks: int, program: str, **environment: str) -> list[list[str]]:
     """The program on as many ranks and GPUs. All memory that the fake driver has not given is the rank's
-    GPU's."""
-    fakes = {"LD_LIBRARY_PATH": f"{FAKES}:{os.environ.get('LD_LIBRARY_PATH', '')}", "FAKE_GPUS": str(ranks)}
+    GPU's. The fake NCCL has the version of PyTorch's."""
+    fakes = {
+        "LD_LIBRARY_PATH": f"{FAKES}:{os.environ.get('LD_LIBRARY_PATH', '')}",
+        "FAKE_GPUS": str(ranks),
+        "FAKE_NCCL_VERSION": version_of_nccl(),
+    }
     preload = str(FAKES / "libnccl.so.2")  # else PyTorch brings the real one into the process
     if ranks == 2:
         python = ready_python(

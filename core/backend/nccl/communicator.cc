@@ -106,10 +106,7 @@ bool Communicator::close() noexcept {
   try {
     context_.stop_flag->check();
     const cuda::CurrentContext current(context());
-    for (const auto& [data, known] : known_) {
-      if (known.handle != nullptr)
-        settle("ncclCommDeregister", nccl().deregister_memory(native_, known.handle));
-    }
+    for (const auto& [data, known] : known_) deregister_block(known);
     known_.clear();
     while (!ops_.empty()) {
       settle("ncclRedOpDestroy", nccl().destroy_op(ops_.front().op, native_));
@@ -203,11 +200,27 @@ void Communicator::meet(const void* data) {
   if (nccl().register_memory == nullptr) return;
   const auto block = context_.memory->find(data);
   if (!block || known_.count(block->data()) != 0) return;
-  const cuda::CurrentContext current(context());
-  Known& known = known_[block->data()];
+  Known& known = known_[block->data()];  // stays in its place: a thread of NCCL's may write to it
   known.block = block;
-  const ncclResult_t result = nccl().register_memory(native_, block->data(), block->bytes(), &known.handle);
-  settle("ncclCommRegister", result);
+  register_block(known);
+}
+
+// Where GPUs do not reach each other's memory NCCL makes no window, and says ncclSuccess.
+void Communicator::register_block(Known& known) {
+  const cuda::CurrentContext current(context());
+  NcclBlock& block = *known.block;
+  if (nccl().register_window != nullptr && !block.users()) {
+    settle("ncclCommWindowRegister", nccl().register_window(native_, block.data(), block.bytes(),
+                                                            &known.window, NCCL_WIN_COLL_SYMMETRIC));
+  }
+  if (known.window != nullptr) return;
+  settle("ncclCommRegister", nccl().register_memory(native_, block.data(), block.bytes(), &known.handle));
+}
+
+void Communicator::deregister_block(const Known& known) {
+  if (known.window != nullptr)
+    settle("ncclCommWindowDeregister", nccl().deregister_window(native_, known.window));
+  if (known.handle != nullptr) settle("ncclCommDeregister", nccl().deregister_memory(native_, known.handle));
 }
 
 bool Communicator::knows_of_users(const void* data) const {
@@ -222,12 +235,10 @@ void Communicator::part(std::vector<std::shared_ptr<NcclBlock>>& parted) {
   releases_ = releases;
   for (auto next = known_.begin(); next != known_.end();) {
     const auto current = next++;
-    if (!current->second.block->released()) continue;
-    const Known known = current->second;
-    if (known.handle != nullptr) {
-      run("ncclCommDeregister",
-          [&](ncclComm_t native) { return nccl().deregister_memory(native, known.handle); });
-    }
+    const Known& known = current->second;
+    if (known.window != nullptr || !known.block->released()) continue;
+    const cuda::CurrentContext entered(context());
+    deregister_block(known);
     parted.push_back(known.block);
     known_.erase(current);
   }

@@ -57,9 +57,10 @@ class Communicator {
 
   /// The sum of elements multiplied by `factor`, in the dtype of `type`; of a few factors it is kept.
   [[nodiscard]] ncclRedOp_t multiplied_sum(ncclDataType_t type, double factor);
-  /// Tells NCCL of the block that `data` lies in, if it does in one and NCCL does not know it. That makes it
-  /// faster, and must be so on all ranks or on none: they have allocated the block alike, `data` is at the
-  /// same place of it, and they call this together. So where NCCL refuses that is an error.
+  /// Registers the block that `data` lies in with NCCL, if it lies in one that is not registered. That makes
+  /// NCCL faster, and must be so on all ranks or on none: they have allocated the block alike, `data` is at
+  /// the same place of it, and they call this together. So where NCCL refuses that is an error. A buffer of
+  /// Hora's becomes a symmetric window, which GPUs that reach each other's memory reduce fastest.
   void meet(const void* data);
   /// Whether `data` lies in a block of a user's that NCCL has been told of.
   [[nodiscard]] bool knows_of_users(const void* data) const;
@@ -73,9 +74,16 @@ class Communicator {
     double factor;
     ncclRedOp_t op;
   };
+  /// A block that NCCL knows by one of these two; by neither, where NCCL has been told not to register.
+  ///
+  /// NCCL puts a window at an address that each rank finds for itself, and relies on it being the same on all
+  /// ranks. That is so only if all ranks register and deregister windows in one order. Ranks give memory up
+  /// at different times, so a window stays until the communicator ends, and its block with it. A user's
+  /// memory, which may come and go often, does not become a window.
   struct Known {
     std::shared_ptr<NcclBlock> block;
-    void* handle = nullptr;  ///< null: NCCL has been told not to register memory
+    ncclWindow_t window = nullptr;
+    void* handle = nullptr;
   };
 
   [[nodiscard]] const NcclFunctions& nccl() const { return context_.nccl->functions; }
@@ -88,6 +96,8 @@ class Communicator {
   void finish(const char* name, ncclResult_t result);
   /// Until a split of `parent` has made this.
   void await_native(Communicator& parent);
+  void register_block(Known& known);
+  void deregister_block(const Known& known);
   [[nodiscard]] std::string about(const char* name) const;
 
   NcclContext context_;

@@ -42,6 +42,10 @@ struct NcclFunctions {
   decltype(&::ncclMemFree) mem_free = nullptr;
   decltype(&::ncclCommRegister) register_memory = nullptr;
   decltype(&::ncclCommDeregister) deregister_memory = nullptr;
+
+  // All null before NCCL 2.29.7.
+  decltype(&::ncclCommWindowRegister) register_window = nullptr;
+  decltype(&::ncclCommWindowDeregister) deregister_window = nullptr;
 };
 
 /// Process sets need ncclCommSplit and `splitShare` (2.18). Communicators that do not block, and
@@ -50,6 +54,9 @@ struct NcclFunctions {
 inline constexpr int kOldestNccl = 21'800;
 /// ncclMemAlloc and ncclCommRegister.
 inline constexpr int kNcclWithMemory = 21'900;
+/// Windows are older (2.27). But before 2.29.7 an abort does not end the kernels that use them, so a rank
+/// that is gone would stop the GPUs of all others.
+inline constexpr int kNcclWithWindows = 22'907;
 
 /// Calls visit(function, name, since) for every function of the table: what the library exports, and the
 /// version in which it first did, or kOldestNccl.
@@ -80,6 +87,8 @@ void for_each_function(NcclFunctions& nccl, Visit visit) {
   visit(nccl.mem_free, "ncclMemFree", kNcclWithMemory);
   visit(nccl.register_memory, "ncclCommRegister", kNcclWithMemory);
   visit(nccl.deregister_memory, "ncclCommDeregister", kNcclWithMemory);
+  visit(nccl.register_window, "ncclCommWindowRegister", kNcclWithWindows);
+  visit(nccl.deregister_window, "ncclCommWindowDeregister", kNcclWithWindows);
 }
 
 /// An NCCL, and where it was found. A value.

@@ -25,6 +25,12 @@ bool ncclComm::idle() {
   return works.empty();
 }
 
+int ncclComm::windows() {
+  const std::lock_guard lock(hora::fake_nccl_state().mutex);
+  return static_cast<int>(std::count_if(registrations.begin(), registrations.end(),
+                                        [](const auto& each) { return each.second.window; }));
+}
+
 void ncclComm::stop() {
   aborted.store(true, std::memory_order_release);
   if (rendezvous) rendezvous->notify();
@@ -247,7 +253,7 @@ ncclResult_t begin_communicator(ncclComm_t* made, const std::string& name, int r
 }
 
 ncclResult_t begin_split(ncclComm_t parent, int color, int key, ncclComm_t* made) {
-  const std::uint32_t number = parent->splits++;
+  const std::uint32_t number = parent->meetings++;
   *made = nullptr;
   parent->rendezvous->ask_to_split(number, parent->rank, color, key);
   const ncclResult_t begun = begin_pending(parent, [=]() -> std::optional<ncclResult_t> {
@@ -256,6 +262,28 @@ ncclResult_t begin_split(ncclComm_t parent, int color, int key, ncclComm_t* made
     return ncclSuccess;
   });
   return begun == ncclInProgress ? ncclSuccess : begun;
+}
+
+// The windows that there are say where NCCL would put this one.
+ncclResult_t begin_window(ncclComm_t communicator, const void* data, std::size_t bytes, ncclWindow_t* made) {
+  *made = nullptr;
+  ncclComm& own = *communicator;
+  const std::uint32_t number = own.meetings++;
+  own.rendezvous->ask_to_split(number, own.rank, own.windows(), static_cast<int>(bytes));
+  return begin_pending(communicator, [=, &own]() -> std::optional<ncclResult_t> {
+    if (!own.rendezvous->all_asked(number)) return std::nullopt;
+    for (int rank = 0; rank < own.ranks; ++rank) {
+      const bool alike = own.rendezvous->color(number, rank) == own.rendezvous->color(number, own.rank) &&
+                         own.rendezvous->key(number, rank) == own.rendezvous->key(number, own.rank);
+      if (!alike) fake_nccl_state().misuse("ncclCommWindowRegister of windows that differ between ranks");
+    }
+    const std::lock_guard lock(fake_nccl_state().mutex);
+    if (!fake_nccl_state().has_windows) return ncclSuccess;
+    auto* const handle = reinterpret_cast<void*>(own.next_registration++);
+    own.registrations[handle] = {static_cast<const std::byte*>(data), bytes, true};
+    *made = static_cast<ncclWindow_t>(handle);
+    return ncclSuccess;
+  });
 }
 
 }  // namespace hora

@@ -38,6 +38,7 @@ struct ncclComm {
   struct Registration {
     const std::byte* data;
     std::size_t bytes;
+    bool window = false;
   };
 
   std::string name;
@@ -52,7 +53,7 @@ struct ncclComm {
   int polls = 0;  ///< until that is looked at
   /// The continuation of a call that has been carried out: runs at the next query of the call's progress.
   std::function<void()> sequel;
-  std::uint32_t splits = 0;
+  std::uint32_t meetings = 0;  ///< calls that all ranks make in one order: splits, registrations of windows
   std::map<int, Multiplied> multiplied;  ///< by ncclRedOp_t; changed with the lock of what all calls share
   int next_op = ncclNumOps;
   std::map<void*, Registration> registrations;  ///< with that lock
@@ -70,6 +71,8 @@ struct ncclComm {
   void fail(ncclResult_t with);
   [[nodiscard]] ncclResult_t failure();
   [[nodiscard]] bool idle();
+  /// How many there are.
+  [[nodiscard]] int windows();
   /// Ends what is running, and waits until it has ended. Work that waits on streams will do nothing.
   void stop();
   /// Ends the communicator.
@@ -88,6 +91,7 @@ struct FakeNcclState {
   int held_aborts = 0;
   bool holds_destroys = false;
   int held_destroys = 0;
+  bool has_windows = true;
   std::map<std::string, int> calls;
   std::map<std::string, std::pair<int, ncclResult_t>> failures;  ///< how many calls until then
   std::vector<std::string> misuses;
@@ -118,6 +122,9 @@ ncclResult_t begin_communicator(ncclComm_t* made, const std::string& name, int r
 /// One of the ranks that ask for the same `color` now, in the order of their keys. As NCCL's it says
 /// ncclSuccess while the parent is still at it, and `made` is null until a while after that.
 ncclResult_t begin_split(ncclComm_t parent, int color, int key, ncclComm_t* made);
+/// All ranks make a window now, of as many bytes: the number of those registered before, and not
+/// deregistered, is the same on all. Before that `made` is null; and ever, if the GPUs have no windows.
+ncclResult_t begin_window(ncclComm_t communicator, const void* data, std::size_t bytes, ncclWindow_t* made);
 /// The result of ncclCommGetAsyncError.
 ncclResult_t progress_of(ncclComm_t communicator);
 /// The call goes on until `done` says how it ended.

@@ -2,6 +2,7 @@
 // The fake NCCL as a library of its own, libnccl.so.2. ncclGetVersion returns FAKE_NCCL_VERSION.
 // FAKE_NCCL_POLLS is how often calls are in progress, and with FAKE_NCCL_HOLD_ABORTS=1 aborts do not return.
 #include "test/support/fake_gpu/fake_communicator.h"
+#include "test/support/fake_gpu/fake_nccl.h"
 
 #include <cstdlib>
 
@@ -14,7 +15,7 @@ int number(const char* variable, int otherwise) {
 
 [[maybe_unused]] const bool made = [] {
   auto& state = hora::fake_nccl_state();
-  state.version = number("FAKE_NCCL_VERSION", state.version);
+  state.version = hora::fake_nccl_version();
   state.polls = number("FAKE_NCCL_POLLS", state.polls);
   state.holds_aborts = number("FAKE_NCCL_HOLD_ABORTS", 0) != 0;
   return true;

@@ -3,6 +3,7 @@
 
 #include "test/support/fake_gpu/fake_communicator.h"
 
+#include <cstdlib>
 #include <utility>
 
 namespace hora {
@@ -19,6 +20,11 @@ std::vector<ncclComm_t> all_communicators() {
 
 }  // namespace
 
+int fake_nccl_version() {
+  const char* const version = std::getenv("FAKE_NCCL_VERSION");
+  return version == nullptr ? NCCL_VERSION_CODE : std::atoi(version);
+}
+
 FakeNccl::FakeNccl(int version) {
   auto& state = fake_nccl_state();
   const std::lock_guard lock(state.mutex);
@@ -29,6 +35,7 @@ FakeNccl::FakeNccl(int version) {
   state.misuses.clear();
   state.last_error.clear();
   state.blocks.clear();
+  state.has_windows = true;
   for (const auto& each : state.communicators) {  // another one's
     each->life = ncclComm::Life::gone;
     each->registrations.clear();
@@ -73,7 +80,9 @@ nccl::NcclFunctions FakeNccl::table() const {
                             &::ncclMemAlloc,
                             &::ncclMemFree,
                             &::ncclCommRegister,
-                            &::ncclCommDeregister};
+                            &::ncclCommDeregister,
+                            &::ncclCommWindowRegister,
+                            &::ncclCommWindowDeregister};
   nccl::for_each_function(table, [&](auto& function, const char*, int since) {
     if (since > state.version) function = nullptr;
   });
@@ -112,6 +121,12 @@ void FakeNccl::hold_aborts(bool hold) {
   state.changed.notify_all();
 }
 
+void FakeNccl::set_windows(bool have) {
+  auto& state = fake_nccl_state();
+  const std::lock_guard lock(state.mutex);
+  state.has_windows = have;
+}
+
 void FakeNccl::hold_destroys(bool hold) {
   auto& state = fake_nccl_state();
   const std::lock_guard lock(state.mutex);
@@ -145,6 +160,7 @@ FakeNcclUsage FakeNccl::usage() const {
   for (auto* each : all_communicators()) {
     if (each->life == ncclComm::Life::gone) continue;
     ++usage.communicators;
+    usage.windows += each->windows();
     const std::lock_guard lock(fake_nccl_state().mutex);
     usage.operations += static_cast<int>(each->multiplied.size());
     usage.registrations += static_cast<int>(each->registrations.size());

@@ -12,11 +12,16 @@ namespace hora {
 struct FakeNcclUsage {
   int communicators = 0;  ///< that have neither been destroyed nor aborted
   int operations = 0;     ///< sums of multiplied elements
-  int registrations = 0;
+  int registrations = 0;  ///< of memory, windows too
+  int windows = 0;
   int blocks = 0;  ///< of ncclMemAlloc
 
   bool operator==(const FakeNcclUsage&) const = default;
 };
+
+/// The version whose interface the fake NCCL has: FAKE_NCCL_VERSION, or that of <nccl.h>. Tests run as of
+/// NCCL 2.28.9, which PyTorch 2.11 brings, and as of 2.30.7, which PyTorch 2.15 brings.
+[[nodiscard]] int fake_nccl_version();
 
 /// NCCL on the fake GPUs (FakeDriver): collectives are work on their streams, which moves and reduces the
 /// elements. Ranks are threads or processes of a machine, and meet in its shared memory. Communicators do not
@@ -26,7 +31,7 @@ struct FakeNcclUsage {
 /// functions are declared by <nccl.h>. Thread-safe.
 class FakeNccl {
  public:
-  explicit FakeNccl(int version = NCCL_VERSION_CODE);
+  explicit FakeNccl(int version = fake_nccl_version());
   /// Ends all work that waits for other ranks, and all aborts.
   ~FakeNccl();
   FakeNccl(const FakeNccl&) = delete;
@@ -47,6 +52,8 @@ class FakeNccl {
   void hold_aborts(bool hold);
   /// The same of ncclCommDestroy, as long as other ranks of the host have not called it.
   void hold_destroys(bool hold);
+  /// Whether GPUs reach each other's memory, so that there are windows (true at first).
+  void set_windows(bool have);
   /// How many aborts do not.
   [[nodiscard]] int held_aborts() const;
   /// How many pieces of work are running on streams, or wait there.

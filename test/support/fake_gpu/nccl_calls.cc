@@ -78,6 +78,14 @@ std::uint64_t registered_at(const ncclComm& communicator, const void* data) {
   return 0;
 }
 
+ncclResult_t deregister(ncclComm& communicator, void* handle, bool window) {
+  const std::lock_guard lock(fake_nccl_state().mutex);
+  const auto known = communicator.registrations.find(handle);
+  if (known == communicator.registrations.end() || known->second.window != window) return ncclInvalidArgument;
+  communicator.registrations.erase(known);
+  return ncclSuccess;
+}
+
 ncclResult_t operate(const char* function, ncclComm_t communicator, FakeOperation operation) {
   auto& group = fake_group();
   if (const auto failure = enter_call(function)) {
@@ -366,15 +374,31 @@ ncclResult_t ncclCommRegister(const ncclComm_t communicator, void* data, std::si
   return of_communicator("ncclCommRegister", communicator, When::ready, [&](ncclComm& own) {
     const std::lock_guard lock(fake_nccl_state().mutex);
     *handle = reinterpret_cast<void*>(own.next_registration++);
-    own.registrations[*handle] = {static_cast<std::byte*>(data), bytes};
+    own.registrations[*handle] = {static_cast<std::byte*>(data), bytes, false};
     return ncclSuccess;
   });
 }
 
 ncclResult_t ncclCommDeregister(const ncclComm_t communicator, void* handle) {
   if (const auto failure = enter_call("ncclCommDeregister")) return *failure;
-  return of_communicator("ncclCommDeregister", communicator, When::ready, [&](ncclComm& own) {
-    const std::lock_guard lock(fake_nccl_state().mutex);
-    return own.registrations.erase(handle) == 1 ? ncclSuccess : ncclInvalidArgument;
+  return of_communicator("ncclCommDeregister", communicator, When::ready,
+                         [&](ncclComm& own) { return deregister(own, handle, false); });
+}
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t communicator, void* data, std::size_t bytes,
+                                    ncclWindow_t* window, int flags) {
+  if (const auto failure = enter_call("ncclCommWindowRegister")) return *failure;
+  return of_communicator("ncclCommWindowRegister", communicator, When::ready, [&](ncclComm&) {
+    if (flags != NCCL_WIN_COLL_SYMMETRIC) return ncclInvalidArgument;
+    return hora::begin_window(communicator, data, bytes, window);
+  });
+}
+
+// Work that is under way would find the memory of other ranks unmapped.
+ncclResult_t ncclCommWindowDeregister(ncclComm_t communicator, ncclWindow_t window) {
+  if (const auto failure = enter_call("ncclCommWindowDeregister")) return *failure;
+  return of_communicator("ncclCommWindowDeregister", communicator, When::ready, [&](ncclComm& own) {
+    if (!own.idle()) fake_nccl_state().misuse("ncclCommWindowDeregister with work under way");
+    return deregister(own, window, true);
   });
 }

@@ -30,7 +30,7 @@ struct NcclRank {
 
 /// Ranks that are threads, with the fake driver and the fake NCCL.
 struct NcclRanks {
-  explicit NcclRanks(int count, const NcclOptions& options = {}, int version = NCCL_VERSION_CODE)
+  explicit NcclRanks(int count, const NcclOptions& options = {}, int version = fake_nccl_version())
       : driver(std::vector<FakeGpu>(static_cast<std::size_t>(count))), nccl(version) {
     opened = std::make_shared<const nccl::OpenNccl>(nccl::OpenNccl{nccl.table(), {"libnccl.so.2", version}});
     for (int index = 0; index < count; ++index) {

@@ -17,10 +17,12 @@ using std::chrono::milliseconds;
 struct Stuck {
   explicit Stuck(milliseconds deadline) : ranks(2, with(deadline)) {
     const NcclId ids[] = {ranks.make_id(), ranks.make_id()};
+    for (int rank = 0; rank < 2; ++rank) memory[rank] = ranks.at(rank).context.memory->allocate(100, false);
     run_ranks(2, [&](int rank) {
       for (const NcclId& id : ids) {
         auto made = std::make_shared<Communicator>(ranks.at(rank).context);
         made->init(id, rank, 2);
+        if (id == ids[0]) made->meet(memory[rank].get());
         (rank == 0 ? communicators : others).push_back(std::move(made));
       }
     });
@@ -39,6 +41,7 @@ struct Stuck {
   }
 
   NcclRanks ranks;
+  std::shared_ptr<std::byte> memory[2];  ///< that the first communicator knows
   std::shared_ptr<std::byte> data;
   std::vector<std::shared_ptr<Communicator>> communicators;
   std::vector<std::shared_ptr<Communicator>> others;
@@ -63,16 +66,14 @@ TEST(AbortTogether, GoesOnWithoutAGroup) {
 
 TEST(AbortTogether, LeavesNcclToItselfWhenItDoesNotReturn) {
   Stuck job(milliseconds(30));
-  auto memory = job.ranks.at(0).context.memory->allocate(100, false);
-  job.communicators[0]->meet(memory.get());
   job.ranks.nccl.hold_aborts(true);
   EXPECT_FALSE(abort_together(job.ranks.at(0).context, job.communicators));
   EXPECT_EQ(job.ranks.nccl.held_aborts(), 1);
   job.communicators.clear();
-  memory.reset();
-  EXPECT_EQ(job.ranks.nccl.usage().blocks, 1);
+  job.memory[0].reset();
+  EXPECT_EQ(job.ranks.nccl.usage().blocks, 2);
   job.ranks.nccl.hold_aborts(false);
-  while (job.ranks.nccl.usage().blocks == 1) std::this_thread::yield();  // when it returns after all
+  while (job.ranks.nccl.usage().blocks == 2) std::this_thread::yield();  // when it returns after all
 }
 
 TEST(AbortTogether, HasNothingToDoForNobody) {

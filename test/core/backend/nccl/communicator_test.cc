@@ -16,7 +16,8 @@ using std::chrono::milliseconds;
 
 /// A communicator of all ranks, one for each.
 struct Connected {
-  explicit Connected(int count, const NcclOptions& options = {}) : ranks(count, options) {
+  explicit Connected(int count, const NcclOptions& options = {}, int version = fake_nccl_version())
+      : ranks(count, options, version) {
     for (auto& rank : ranks.ranks) all.push_back(std::make_unique<Communicator>(rank.context));
     const NcclId id = ranks.make_id();
     run_ranks(count, [&](int rank) { at(rank).init(id, rank, count); });
@@ -172,7 +173,7 @@ TEST(Communicator, FailsWithWhicheverCallOfAGroupFails) {
 TEST(Communicator, IsNotEndedByACallThatFails) {
   for (const char* call : {"ncclCommFinalize", "ncclCommDestroy", "ncclRedOpDestroy", "ncclCommDeregister"}) {
     Connected job(1);
-    const auto data = job.ranks.at(0).context.memory->allocate(4, false);
+    const auto data = job.ranks.at(0).context.memory->allocate(4, true);
     job.at(0).meet(data.get());
     static_cast<void>(job.at(0).multiplied_sum(ncclFloat32, 0.5));
     job.ranks.nccl.fail_call(call, 1, ncclInternalError);
@@ -229,8 +230,8 @@ TEST(Communicator, KeepsAFewOperations) {
 TEST(Communicator, TellsNcclOfMemoryOnceAndForgetsWhatNobodyHas) {
   Connected job(1);
   const auto& memory = job.ranks.at(0).context.memory;
-  auto one = memory->allocate(1000, false);
-  const auto other = memory->allocate(1000, false);
+  auto one = memory->allocate(1000, true);
+  const auto other = memory->allocate(1000, true);
   for (const auto* data : {one.get(), one.get() + 512, other.get()}) job.at(0).meet(data);
   const int unknown = 0;
   job.at(0).meet(&unknown);
@@ -247,10 +248,54 @@ TEST(Communicator, TellsNcclOfMemoryOnceAndForgetsWhatNobodyHas) {
   EXPECT_EQ(job.ranks.nccl.misuses(), std::vector<std::string>{});
 }
 
+TEST(Communicator, MakesWindowsOfBuffersWhichStayUntilItEnds) {
+  Connected job(2, {}, kNcclWithWindows);
+  job.ranks.nccl.set_polls(5);
+  run_ranks(2, [&](int rank) {
+    const auto& memory = job.ranks.at(rank).context.memory;
+    auto first = memory->allocate(1000, false);
+    job.at(rank).meet(first.get());
+    if (rank == 0) first.reset();  // on other ranks later: the windows must not move
+    std::vector<std::shared_ptr<NcclBlock>> parted;
+    job.at(rank).part(parted);
+    EXPECT_EQ(parted.size(), 0U);
+    const auto second = memory->allocate(2000, false);
+    const auto user = memory->allocate(2000, true);
+    for (const auto* data : {second.get(), user.get()}) job.at(rank).meet(data);
+  });
+  EXPECT_EQ(job.ranks.nccl.usage().windows, 4);
+  EXPECT_EQ(job.ranks.nccl.usage().registrations, 6);
+  run_ranks(2, [&](int rank) { EXPECT_TRUE(job.at(rank).close()); });
+  EXPECT_EQ(job.ranks.nccl.usage(), FakeNcclUsage{});
+  EXPECT_EQ(job.ranks.nccl.misuses(), std::vector<std::string>{});
+}
+
+TEST(Communicator, RegistersBuffersWhereNcclMakesNoWindows) {
+  Connected job(1, {}, kNcclWithWindows);
+  job.ranks.nccl.set_windows(false);
+  const auto data = job.ranks.at(0).context.memory->allocate(1000, false);
+  job.at(0).meet(data.get());
+  EXPECT_EQ(job.ranks.nccl.usage().windows, 0);
+  EXPECT_EQ(job.ranks.nccl.usage().registrations, 1);
+  EXPECT_TRUE(job.at(0).close());
+  EXPECT_EQ(job.ranks.nccl.misuses(), std::vector<std::string>{});
+}
+
+TEST(Communicator, GivesUpOnAWindowWhenARankIsGone) {
+  Connected job(2, {}, kNcclWithWindows);
+  const auto data = job.ranks.at(0).context.memory->allocate(1000, false);
+  const Status why{Code::aborted, "rank 1 is gone"};
+  const std::jthread control([&] {
+    while (job.ranks.nccl.calls("ncclCommWindowRegister") == 0) std::this_thread::yield();
+    job.ranks.at(0).context.stop_flag->set(why);
+  });
+  EXPECT_EQ(thrown([&] { job.at(0).meet(data.get()); }), why);
+}
+
 TEST(Communicator, FailsWhereThisRanksMemoryAloneCannotBeRegistered) {
   Connected job(1);
   job.ranks.nccl.fail_call("ncclCommRegister", 1, ncclInvalidUsage);
-  const auto data = job.ranks.at(0).context.memory->allocate(1000, false);
+  const auto data = job.ranks.at(0).context.memory->allocate(1000, true);
   const Status status = thrown([&] { job.at(0).meet(data.get()); });
   EXPECT_EQ(status.code, Code::aborted);
   EXPECT_EQ(status.message.find("ncclCommRegister (rank 0 of 1, on cuda:0) failed: invalid usage"), 0U)

@@ -65,7 +65,7 @@ TEST(LaneCommunicators, GivesUpOnAGpuThatDoesNotEnd) {
 }
 
 TEST(LaneCommunicators, FreesMemoryWhenTheStreamHasLeftIt) {
-  NcclRanks ranks(1);
+  NcclRanks ranks(1, {}, kNcclWithMemory);  // later ones keep it in a window
   LaneCommunicators lane(ranks.at(0).context, ranks.at(0).cuda_stream());
   const auto world = lane.connect(ranks.make_id(), 0, 1);
   auto data = lane.context().memory->allocate(4, false);
