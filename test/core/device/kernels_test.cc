@@ -3,17 +3,16 @@
 
 #include "core/base/half.h"
 #include "test/support/elements.h"
+#include "test/support/targets.h"
 
 #include <hora/status.h>
 
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -206,18 +205,6 @@ TEST(Cast, ConvertsBetweenAllFloats) {
 }
 
 // --- the same bits from every loop, and for every instruction set that this CPU has ---
-
-/// Runs `check` once for each instruction set.
-void on_every_target(const std::function<void()>& check) {
-  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    check();
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-}
 
 std::vector<float> awkward_floats() {
   std::mt19937 random(3);
