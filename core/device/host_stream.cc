@@ -12,7 +12,7 @@
 namespace hora {
 namespace {
 
-constexpr std::size_t kBlockBytes =
+constexpr std::size_t kCachedBytes =
     4096;  // of elements that are looked at, or multiplied, while still in cache
 
 bool finite(const float* values, std::size_t count) {
@@ -25,7 +25,7 @@ bool finite(const void* data, DType dtype, std::size_t count) {
     const auto* values = static_cast<const double*>(data);
     return std::all_of(values, values + count, [](double value) { return std::isfinite(value); });
   }
-  std::array<float, kBlockBytes / sizeof(float)> wide;
+  std::array<float, kCachedBytes / sizeof(float)> wide;
   for (std::size_t begin = 0; begin < count; begin += wide.size()) {
     const std::size_t length = std::min(wide.size(), count - begin);
     kernels::cast(wide.data(), DType::float32, static_cast<const std::byte*>(data) + begin * size_of(dtype),
@@ -39,7 +39,7 @@ bool finite(const void* data, DType dtype, std::size_t count) {
 void scale(void* to, DType to_dtype, const void* from, DType from_dtype, std::size_t count, double factor) {
   const bool twice = to_dtype == DType::float64 || from_dtype == DType::float64;
   const DType wide = twice ? DType::float64 : DType::float32;
-  alignas(64) std::array<std::byte, kBlockBytes> block;
+  alignas(64) std::array<std::byte, kCachedBytes> block;
   const std::size_t most = block.size() / size_of(wide);
   for (std::size_t begin = 0; begin < count; begin += most) {
     const std::size_t length = std::min(most, count - begin);
@@ -73,6 +73,22 @@ class HostStream final : public Stream {
   void sum(void* to, std::span<const void* const> sources, std::size_t count, DType dtype,
            double factor) override {
     kernels::reduce(sources, {&to, 1}, count, {dtype, ReduceOp::sum, 1.0, factor, 1});
+  }
+  void quantize(std::span<const BlockMove> moves, const BlockConversion& conversion) override {
+    for (const auto& each : moves)
+      kernels::quantize(each.blocks, conversion.format, each.source, conversion.dtype, each.count,
+                        conversion.factor);
+  }
+  void dequantize(std::span<const BlockMove> moves, const BlockConversion& conversion) override {
+    for (const auto& each : moves) {
+      kernels::dequantize(each.target, conversion.dtype, each.blocks, conversion.format, each.count);
+      if (conversion.flag != nullptr && !finite(each.target, conversion.dtype, each.count))
+        *conversion.flag = 1;
+    }
+  }
+  void sum_blocks(const BlockFloats& to, std::span<const BlockFloats> sources, DType format,
+                  std::size_t blocks, double factor) override {
+    kernels::sum_blocks(to, sources, format, blocks, factor);
   }
   [[nodiscard]] std::shared_ptr<std::uint32_t> make_flag() override {
     return std::make_shared<std::uint32_t>(0);

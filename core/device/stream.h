@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/device/block_floats.h"
+
 #include <hora/dtype.h>
 
 #include <cstddef>
@@ -41,6 +43,22 @@ struct Conversion {
   std::uint32_t* flag = nullptr;
 };
 
+/// Elements that become blocks of a source, and then elements of a target. A value.
+struct BlockMove {
+  BlockFloats blocks;
+  const void* source = nullptr;  ///< `dequantize` ignores it
+  void* target = nullptr;        ///< `quantize` ignores it
+  std::size_t count = 0;
+};
+
+/// The dtypes and the factor of such elements. A value.
+struct BlockConversion {
+  DType format = DType::float8_e4m3fn;  ///< of the elements in blocks
+  DType dtype = DType::float32;         ///< of source or target: a float of 16 to 64 bits
+  double factor = 1.0;                  ///< of `quantize` alone
+  std::uint32_t* flag = nullptr;        ///< of `dequantize` alone; as Conversion has it
+};
+
 /// Work on a device's memory, in order. On the CPU everything is done when the call returns; a GPU does it
 /// later, and memory stays lent until an Event that was marked after it is reached. Calls throw
 /// Error(internal) if the device has failed. *Engine only.*
@@ -58,6 +76,13 @@ class Stream {
   /// in float32 in this order, rounded once. `to` may be one of them.
   virtual void sum(void* to, std::span<const void* const> sources, std::size_t count, DType dtype,
                    double factor) = 0;
+
+  /// Blocks of elements, elements of blocks, and sums of blocks, with the results of `kernels::quantize`,
+  /// `dequantize` and `sum_blocks`, bit for bit. Elements of blocks are aligned to 4 bytes.
+  virtual void quantize(std::span<const BlockMove> moves, const BlockConversion& conversion) = 0;
+  virtual void dequantize(std::span<const BlockMove> moves, const BlockConversion& conversion) = 0;
+  virtual void sum_blocks(const BlockFloats& to, std::span<const BlockFloats> sources, DType format,
+                          std::size_t blocks, double factor) = 0;
 
   /// A word, 0 at first, that the host may read when an Event marked after the last `move` with it is
   /// reached.

@@ -250,6 +250,35 @@ TEST_F(GpuStream, SumsInTheOrderOfItsSourcesAsTheHostDoes) {
   }
 }
 
+TEST_F(GpuStream, MakesAndSumsBlocksAsTheHostDoes) {
+  constexpr std::size_t kElements = 1 << 20;
+  constexpr std::size_t kBlocks = kElements / kBlockFloats;
+  constexpr std::size_t kBytes = kBlocks * kBlockBytes;
+  const auto place = [](std::byte* at) { return BlockFloats{at, at + kElements}; };
+  for (const DType format : {DType::float8_e4m3fn, DType::float8_e5m2}) {
+    for (const auto dtype : kFloats) {
+      const std::size_t count = kElements - 5;
+      Mirror plain(*gpu_, *stream_, random_bytes(kElements * size_of(dtype)));  // NaN and infinite ones, too
+      Mirror blocks(*gpu_, *stream_, std::vector<std::byte>(2 * kBytes));
+      Mirror back(*gpu_, *stream_, std::vector<std::byte>(kElements * size_of(dtype)));
+      const BlockMove there{place(blocks.gpu()), plain.gpu(), back.gpu(), count};
+      const BlockMove here{place(blocks.host()), plain.host(), back.host(), count};
+      const std::vector<BlockFloats> sources{place(blocks.gpu()), place(blocks.gpu())};
+      const std::vector<BlockFloats> hosts{place(blocks.host()), place(blocks.host())};
+      stream_->quantize({&there, 1}, {format, dtype, 1.0 / 3});
+      host_->quantize({&here, 1}, {format, dtype, 1.0 / 3});
+      stream_->sum_blocks(place(blocks.gpu(kBytes)), sources, format, kBlocks, 0.3);
+      host_->sum_blocks(place(blocks.host(kBytes)), hosts, format, kBlocks, 0.3);
+      stream_->dequantize({&there, 1}, {format, dtype});
+      host_->dequantize({&here, 1}, {format, dtype});
+      const auto made = blocks.read();
+      const auto results = back.read();
+      EXPECT_EQ(first_difference(made, blocks.expected()), made.size()) << name(format) << name(dtype);
+      EXPECT_EQ(first_difference(results, back.expected()), results.size()) << name(format) << name(dtype);
+    }
+  }
+}
+
 TEST_F(GpuStream, CopiesAndZeroesBytes) {
   Mirror from(*gpu_, *stream_, random_bytes(70'000));
   Mirror to(*gpu_, *stream_, random_bytes(70'000));

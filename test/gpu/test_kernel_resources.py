@@ -9,7 +9,8 @@ import pytest
 RESOURCES = pathlib.Path(__file__).resolve().parents[2] / "build/default/core/backend/cuda/kernels.resources"
 THREADS = 256  # of a block
 REGISTERS = 65536  # of a multiprocessor
-KERNELS = 2 * (1 + 16 + 3)  # copy, moves and sums, for small tables and for large ones
+# Copy, moves, sums, and those of blocks in two formats, for small tables and for large ones.
+KERNELS = 2 * (1 + 16 + 3 + 2 * (4 + 4 + 1))
 # Conversions between the two types of 16 bits: three blocks instead of four (kFewerBlocks in kernels.cu).
 FEWER_BLOCKS = {"hora_move_f16_bf16", "hora_move_bf16_f16"}
 KERNEL = re.compile(

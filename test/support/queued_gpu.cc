@@ -55,6 +55,22 @@ class QueuedStream final : public Stream {
       host_->sum(to, all, count, dtype, factor);
     });
   }
+  void quantize(std::span<const BlockMove> moves, const BlockConversion& conversion) override {
+    put([this, all = std::vector(moves.begin(), moves.end()), conversion] {
+      host_->quantize(all, conversion);
+    });
+  }
+  void dequantize(std::span<const BlockMove> moves, const BlockConversion& conversion) override {
+    put([this, all = std::vector(moves.begin(), moves.end()), conversion] {
+      host_->dequantize(all, conversion);
+    });
+  }
+  void sum_blocks(const BlockFloats& to, std::span<const BlockFloats> sources, DType format,
+                  std::size_t blocks, double factor) override {
+    put([this, to, all = std::vector(sources.begin(), sources.end()), format, blocks, factor] {
+      host_->sum_blocks(to, all, format, blocks, factor);
+    });
+  }
   [[nodiscard]] std::shared_ptr<std::uint32_t> make_flag() override { return host_->make_flag(); }
   [[nodiscard]] std::shared_ptr<Event> mark() override {
     if (broken_) refuse();

@@ -72,14 +72,26 @@ class DriversStream final : public CudaStream {
     if (count == 0) return;
     if (!is_float(dtype) || dtype == DType::float64)
       throw Error(Code::internal, "only floats of 16 and 32 bits are summed");
-    const bool large = sources.size() > SmallSum::kMost;
-    if (sources.empty() || sources.size() > (kernels_->has_large() ? LargeSum::kMost : SmallSum::kMost)) {
-      throw Error(Code::unavailable,
-                  fmt::format("cannot sum {} arrays on {}: from 1 to {} with this driver", sources.size(),
-                              about_, kernels_->has_large() ? LargeSum::kMost : SmallSum::kMost));
-    }
+    const bool large = takes_large<SmallSum, LargeSum>(sources.size());
     if (large) return sum_with(large_sum_, to, sources, count, dtype, factor, true);
     sum_with(small_sum_, to, sources, count, dtype, factor, false);
+  }
+
+  void quantize(std::span<const BlockMove> moves, const BlockConversion& conversion) override {
+    launch_blocks(moves, conversion, true,
+                  [&](bool large) { return kernels_->quantize(conversion.format, conversion.dtype, large); });
+  }
+  void dequantize(std::span<const BlockMove> moves, const BlockConversion& conversion) override {
+    launch_blocks(moves, conversion, false, [&](bool large) {
+      return kernels_->dequantize(conversion.dtype, conversion.format, large);
+    });
+  }
+  void sum_blocks(const BlockFloats& to, std::span<const BlockFloats> sources, DType format,
+                  std::size_t blocks, double factor) override {
+    if (blocks == 0) return;
+    const bool large = takes_large<SmallBlockSum, LargeBlockSum>(sources.size());
+    if (large) return sum_blocks_with(large_block_sum_, to, sources, format, blocks, factor, true);
+    sum_blocks_with(small_block_sum_, to, sources, format, blocks, factor, false);
   }
 
   [[nodiscard]] std::shared_ptr<std::uint32_t> make_flag() override { return flags_->take(handle()); }
@@ -136,7 +148,64 @@ class DriversStream final : public CudaStream {
     for (const void* source : sources) addresses |= address(source);
     const auto unit = static_cast<std::uint32_t>(kUnitBytes / size_of(dtype));
     table->unit = addresses % kUnitBytes == 0 ? unit : 1;
-    launch(kernels_->sum(dtype, large), sum_blocks(count, table->unit), table.get());
+    launch(kernels_->sum(dtype, large), cuda::sum_blocks(count, table->unit), table.get());
+  }
+
+  /// Whether a sum of so many sources needs the large table.
+  template <typename Small, typename Large>
+  [[nodiscard]] bool takes_large(std::size_t sources) const {
+    const std::uint32_t most = kernels_->has_large() ? Large::kMost : Small::kMost;
+    if (sources > 0 && sources <= most) return sources > Small::kMost;
+    throw Error(Code::unavailable, fmt::format("cannot sum {} arrays on {}: from 1 to {} with this driver",
+                                               sources, about_, most));
+  }
+
+  template <typename KernelOf>
+  void launch_blocks(std::span<const BlockMove> moves, const BlockConversion& conversion, bool from_source,
+                     const KernelOf& kernel) {
+    std::vector<BlockMove> filled;
+    for (const auto& each : moves) {
+      if (each.count > 0) filled.push_back(each);
+    }
+    std::span<const BlockMove> left(filled);
+    while (!left.empty()) {
+      const bool large = kernels_->has_large() && left.size() > SmallBlocks::kMost;
+      const auto launch_some_of = [&](auto& table) {
+        return launch_some_blocks(table, left, conversion, from_source, kernel(large));
+      };
+      left = left.subspan(large ? launch_some_of(large_blocks_) : launch_some_of(small_blocks_));
+    }
+  }
+
+  template <typename Table>
+  std::size_t launch_some_blocks(std::unique_ptr<Table>& table, std::span<const BlockMove> moves,
+                                 const BlockConversion& conversion, bool from_source, CUfunction kernel) {
+    if (!table) table = std::make_unique<Table>();
+    table->flag = conversion.flag;
+    table->factor = conversion.factor;
+    const auto taken = fill(*table, moves, from_source, kernels_->multiprocessors());
+    launch(kernel, taken.tiles, table.get());
+    return taken.moves;
+  }
+
+  template <typename Table>
+  void sum_blocks_with(std::unique_ptr<Table>& table, const BlockFloats& to,
+                       std::span<const BlockFloats> sources, DType format, std::size_t blocks, double factor,
+                       bool large) {
+    if (!table) table = std::make_unique<Table>();
+    table->to_elements = address(to.elements);
+    table->to_scales = address(to.scales);
+    table->count = blocks * kBlockFloats;
+    table->factor = factor;
+    table->sources = static_cast<std::uint32_t>(sources.size());
+    for (std::size_t s = 0; s < sources.size(); ++s) {
+      table->elements[s] = address(sources[s].elements);
+      table->scales[s] = address(sources[s].scales);
+    }
+    const Walk walk = block_walk(table->count);
+    table->tile_units = tile_units_for(walk.units, kernels_->multiprocessors());
+    launch(kernels_->sum_blocks(format, large), static_cast<std::uint32_t>(tiles_of(walk, table->tile_units)),
+           table.get());
   }
 
   void launch(CUfunction kernel, std::uint32_t blocks, void* table) {
@@ -157,6 +226,10 @@ class DriversStream final : public CudaStream {
   std::unique_ptr<LargeMoves> large_moves_;
   std::unique_ptr<SmallSum> small_sum_;
   std::unique_ptr<LargeSum> large_sum_;
+  std::unique_ptr<SmallBlocks> small_blocks_;
+  std::unique_ptr<LargeBlocks> large_blocks_;
+  std::unique_ptr<SmallBlockSum> small_block_sum_;
+  std::unique_ptr<LargeBlockSum> large_block_sum_;
 };
 
 }  // namespace

@@ -27,10 +27,13 @@ namespace hora::cuda {
 namespace {
 
 constexpr std::array kNames{"f16", "bf16", "f32", "f64"};
+constexpr std::array kFormats{"e4m3", "e5m2"};
 
 std::size_t index_of(DType dtype) {
   return static_cast<std::size_t>(dtype) - static_cast<std::size_t>(DType::float16);
 }
+
+std::size_t index_of_format(DType format) { return format == DType::float8_e4m3fn ? 0 : 1; }
 
 }  // namespace
 
@@ -81,6 +84,15 @@ void KernelModule::find_all() {
       move_[to][from] = find(fmt::format("hora_move_{}_{}", kNames[to], kNames[from]));
     if (to != index_of(DType::float64)) sum_[to] = find(fmt::format("hora_sum_{}", kNames[to]));
   }
+  for (std::size_t format = 0; format < kFormats.size(); ++format) {
+    for (std::size_t dtype = 0; dtype < kFloats; ++dtype) {
+      blocks_[format].quantize[dtype] =
+          find(fmt::format("hora_quantize_{}_{}", kFormats[format], kNames[dtype]));
+      blocks_[format].dequantize[dtype] =
+          find(fmt::format("hora_dequantize_{}_{}", kNames[dtype], kFormats[format]));
+    }
+    blocks_[format].sum = find(fmt::format("hora_sum_{}", kFormats[format]));
+  }
 }
 
 KernelModule::Pair KernelModule::find(const std::string& name) const {
@@ -101,6 +113,18 @@ CUfunction KernelModule::move(DType to, DType from, bool large) const {
 
 CUfunction KernelModule::sum(DType dtype, bool large) const {
   return sum_.at(index_of(dtype))[large ? 1 : 0];
+}
+
+CUfunction KernelModule::quantize(DType format, DType from, bool large) const {
+  return blocks_.at(index_of_format(format)).quantize.at(index_of(from))[large ? 1 : 0];
+}
+
+CUfunction KernelModule::dequantize(DType to, DType format, bool large) const {
+  return blocks_.at(index_of_format(format)).dequantize.at(index_of(to))[large ? 1 : 0];
+}
+
+CUfunction KernelModule::sum_blocks(DType format, bool large) const {
+  return blocks_.at(index_of_format(format)).sum[large ? 1 : 0];
 }
 
 }  // namespace hora::cuda

@@ -31,6 +31,10 @@ class KernelModule {
   [[nodiscard]] CUfunction move(DType to, DType from, bool large) const;
   /// Of floats of 16 and 32 bits.
   [[nodiscard]] CUfunction sum(DType dtype, bool large) const;
+  /// Blocks of this format (`is_block_float`) of a float, and the other way; and their sum.
+  [[nodiscard]] CUfunction quantize(DType format, DType from, bool large) const;
+  [[nodiscard]] CUfunction dequantize(DType to, DType format, bool large) const;
+  [[nodiscard]] CUfunction sum_blocks(DType format, bool large) const;
 
  private:
   static constexpr std::size_t kFloats = 4;
@@ -48,6 +52,13 @@ class KernelModule {
   Pair copy_{};
   std::array<std::array<Pair, kFloats>, kFloats> move_{};
   std::array<Pair, kFloats> sum_{};
+  /// Those of a format of blocks.
+  struct OfBlocks {
+    std::array<Pair, kFloats> quantize;
+    std::array<Pair, kFloats> dequantize;
+    Pair sum;
+  };
+  std::array<OfBlocks, 2> blocks_{};
 };
 
 }  // namespace hora::cuda

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cuda/kernels.h"
 
+#include "core/device/float8.h"
+
 #include <gpu_instructions.h>  // those of ptx/, or the tests'
 
 // Compiled without contraction and without flushing subnormals, so that results have the bits that they have
@@ -494,6 +496,207 @@ __device__ void sum_tile(const Table& table) {
   if (after < table.count) sum_element<T>(table, after);
 }
 
+// Block-scaled floats. A unit of four elements is a thread's, and eight neighbours have a block. Units of
+// blocks are whole; what a tensor lacks of its last one is zeros, which are not stored when blocks become
+// elements.
+
+/// Where a unit of four elements of type T lies, and whether it lies there whole and aligned.
+template <typename T>
+struct Unit {
+  using Stored = typename T::Stored;
+  static constexpr int kWords = sizeof(Stored);  // of four elements
+  static constexpr int kPiece = kWords < 4 ? kWords : 4;
+
+  std::uint64_t address;
+  std::uint64_t first;  ///< of its elements
+  std::uint64_t count;  ///< of the tensor
+
+  __device__ Unit(std::uint64_t plain, std::uint64_t u, std::uint64_t count)
+      : address(plain + u * (4 * sizeof(Stored))), first(4 * u), count(count) {}
+  __device__ bool has(int i) const { return first + i < count; }
+  __device__ bool whole() const { return first + 4 <= count && (address & (4 * kPiece - 1)) == 0; }
+
+  __device__ void load(std::uint32_t* words) const {
+#pragma unroll
+    for (int i = 0; i < kWords; i += kPiece) load_words<kPiece>(words + i, address + 4 * i);
+  }
+  __device__ void store(const std::uint32_t* words) const {
+#pragma unroll
+    for (int i = 0; i < kWords; i += kPiece) store_words<kPiece>(address + 4 * i, words + i);
+  }
+};
+
+__device__ float to_float32(float value) { return value; }
+__device__ float to_float32(double value) { return __double2float_rn(value); }
+
+/// The four values of a unit, multiplied; those that are not there are 0.
+template <typename From>
+__device__ void load_unit(float* values, const Unit<From>& unit, double factor) {
+  using Wide = typename WideOf<Float32, From>::Value;
+  Wide wide[4];
+  if (unit.whole()) {
+    std::uint32_t words[Unit<From>::kWords];
+    unit.load(words);
+    widen_unit<From, Wide, 4>(wide, words);
+  } else {
+#pragma unroll 1
+    for (int i = 0; i < 4; ++i) {
+      Wide value = 0;
+      if (unit.has(i)) {
+        using Stored = typename From::Stored;
+        value = widen_exactly<From, Wide>(load_element<Stored>(unit.address + i * sizeof(Stored)));
+      }
+#pragma unroll
+      for (int k = 0; k < 4; ++k) wide[k] = i == k ? value : wide[k];
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) values[i] = to_float32(factor != 1.0 ? times(wide[i], factor) : wide[i]);
+}
+
+/// The units of a tile, of which each thread has kDepth at most. A value.
+struct TileUnits {
+  std::uint64_t begin;  ///< of this thread; the next ones follow at distances of kThreads
+  std::uint64_t end;
+
+  __device__ TileUnits(std::uint64_t count, std::uint64_t tile, std::uint32_t tile_units) {
+    const std::uint64_t first = tile * tile_units;
+    const std::uint64_t left = block_walk(count).units - first;
+    begin = first + threadIdx.x;
+    end = first + (left < tile_units ? left : tile_units);
+  }
+  __device__ std::uint64_t at(unsigned k) const { return begin + k * kThreads; }
+};
+
+/// Makes blocks of the values that all threads of the block of threads have.
+template <typename Format>
+__device__ void store_blocks(const TileUnits& units, const float (&values)[kDepth][4], std::uint64_t elements,
+                             std::uint64_t scales) {
+  std::uint32_t largest[kDepth];
+#pragma unroll
+  for (unsigned k = 0; k < kDepth; ++k) {
+    largest[k] = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const std::uint32_t magnitude = float8::finite_magnitude(values[k][i]);
+      largest[k] = magnitude > largest[k] ? magnitude : largest[k];
+    }
+  }
+  take_largest_of_eight(largest);
+#pragma unroll
+  for (unsigned k = 0; k < kDepth; ++k) {
+    const std::uint64_t u = units.at(k);
+    if (u >= units.end) break;
+    const std::uint32_t scale = float8::scale_of<Format>(largest[k]);
+    const float inverse = float8::inverse_of_scale(scale);
+    std::uint32_t word = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) word |= float8::element_of<Format>(__fmul_rn(values[k][i], inverse)) << 8 * i;
+    store_words<1>(elements + 4 * u, &word);
+    if (u % 8 == 0) store_number(scales + u / 8, static_cast<std::uint8_t>(scale));
+  }
+}
+
+template <typename Format, typename From, typename Table>
+__device__ void quantize_tile(const Table& table) {
+  const std::uint32_t entry = entry_of(table.first_tile, table.moves, blockIdx.x);
+  const std::uint64_t count = table.count[entry];
+  const TileUnits units(count, blockIdx.x - table.first_tile[entry], table.tile_units);
+  float values[kDepth][4];
+#pragma unroll
+  for (unsigned k = 0; k < kDepth; ++k) {
+    const std::uint64_t u = units.at(k) < units.end ? units.at(k) : count;  // then it has no elements
+    load_unit<From>(values[k], Unit<From>(table.plain[entry], u, count), table.factor);
+  }
+  store_blocks<Format>(units, values, table.elements[entry], table.scales[entry]);
+}
+
+template <typename To, typename Format, typename Table>
+__device__ void dequantize_tile(const Table& table) {
+  using Stored = typename To::Stored;
+  const std::uint32_t entry = entry_of(table.first_tile, table.moves, blockIdx.x);
+  const std::uint64_t count = table.count[entry];
+  const TileUnits units(count, blockIdx.x - table.first_tile[entry], table.tile_units);
+  std::uint32_t words[kDepth];
+  std::uint32_t scales[kDepth];
+#pragma unroll
+  for (unsigned k = 0; k < kDepth; ++k) {
+    const std::uint64_t u = units.at(k);
+    load_if<1>(u < units.end, &words[k], table.elements[entry] + 4 * u);
+    scales[k] = u < units.end ? load_number<std::uint8_t>(table.scales[entry] + u / 8) : 0;
+  }
+  bool odd = false;
+#pragma unroll
+  for (unsigned k = 0; k < kDepth; ++k) {
+    if (units.at(k) >= units.end) break;
+    const Unit<To> unit(table.plain[entry], units.at(k), count);
+    Stored results[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float value = float8::value_of<Format>(words[k] >> 8 * i & 0xFF, float8::twice_scale(scales[k]));
+      if constexpr (kSame<To, Float64>) {
+        results[i] = narrow_exactly<To, double>(exact_double(value));
+      } else {
+        results[i] = narrow_exactly<To, float>(value);
+      }
+      odd |= unit.has(i) && !finite_element<To>(results[i]);
+    }
+    if (unit.whole()) {
+      std::uint32_t stored[Unit<To>::kWords];
+#pragma unroll
+      for (int w = 0; w < Unit<To>::kWords; ++w) {
+        if constexpr (sizeof(Stored) == 2) {
+          stored[w] = results[2 * w] | static_cast<std::uint32_t>(results[2 * w + 1]) << 16;
+        } else if constexpr (sizeof(Stored) == 4) {
+          stored[w] = results[w];
+        } else {
+          stored[w] = static_cast<std::uint32_t>(results[w / 2] >> 32 * (w % 2));
+        }
+      }
+      unit.store(stored);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (unit.has(i)) store_element<Stored>(unit.address + i * sizeof(Stored), results[i]);
+      }
+    }
+  }
+  if (table.flag == nullptr) return;
+  if (__syncthreads_or(odd) != 0 && threadIdx.x == 0) *table.flag = 1;
+}
+
+template <typename Format, typename Table>
+__device__ void block_sum_tile(const Table& table) {
+  const TileUnits units(table.count, blockIdx.x, table.tile_units);
+  float sums[kDepth][4];
+#pragma unroll 1
+  for (std::uint32_t s = 0; s < table.sources; ++s) {
+    std::uint32_t words[kDepth];
+    std::uint32_t scales[kDepth];
+#pragma unroll
+    for (unsigned k = 0; k < kDepth; ++k) {
+      const std::uint64_t u = units.at(k);
+      load_if<1>(u < units.end, &words[k], table.elements[s] + 4 * u);
+      scales[k] = u < units.end ? load_number<std::uint8_t>(table.scales[s] + u / 8) : 0;
+    }
+#pragma unroll
+    for (unsigned k = 0; k < kDepth; ++k) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float value =
+            float8::value_of<Format>(words[k] >> 8 * i & 0xFF, float8::twice_scale(scales[k]));
+        sums[k][i] = s == 0 ? value : __fadd_rn(sums[k][i], value);
+      }
+    }
+  }
+#pragma unroll
+  for (unsigned k = 0; k < kDepth; ++k) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sums[k][i] = times(sums[k][i], table.factor);
+  }
+  store_blocks<Format>(units, sums, table.to_elements, table.to_scales);
+}
+
 }  // namespace
 
 #define HORA_KERNELS(name, tile, blocks, ...)                              \
@@ -526,5 +729,19 @@ HORA_KERNELS(hora_move_f64_f64, Moves, kBlocks, move_tile<Float64, Float64>)
 HORA_KERNELS(hora_sum_f16, Sum, kBlocks, sum_tile<Float16>)
 HORA_KERNELS(hora_sum_bf16, Sum, kBlocks, sum_tile<Bfloat16>)
 HORA_KERNELS(hora_sum_f32, Sum, kBlocks, sum_tile<Float32>)
+
+#define HORA_BLOCK_KERNELS(format, Format)                                                                \
+  HORA_KERNELS(hora_quantize_##format##_f16, Blocks, kBlocks, quantize_tile<float8::Format, Float16>)     \
+  HORA_KERNELS(hora_quantize_##format##_bf16, Blocks, kBlocks, quantize_tile<float8::Format, Bfloat16>)   \
+  HORA_KERNELS(hora_quantize_##format##_f32, Blocks, kBlocks, quantize_tile<float8::Format, Float32>)     \
+  HORA_KERNELS(hora_quantize_##format##_f64, Blocks, kBlocks, quantize_tile<float8::Format, Float64>)     \
+  HORA_KERNELS(hora_dequantize_f16_##format, Blocks, kBlocks, dequantize_tile<Float16, float8::Format>)   \
+  HORA_KERNELS(hora_dequantize_bf16_##format, Blocks, kBlocks, dequantize_tile<Bfloat16, float8::Format>) \
+  HORA_KERNELS(hora_dequantize_f32_##format, Blocks, kBlocks, dequantize_tile<Float32, float8::Format>)   \
+  HORA_KERNELS(hora_dequantize_f64_##format, Blocks, kBlocks, dequantize_tile<Float64, float8::Format>)   \
+  HORA_KERNELS(hora_sum_##format, BlockSum, kBlocks, block_sum_tile<float8::Format>)
+
+HORA_BLOCK_KERNELS(e4m3, E4m3)
+HORA_BLOCK_KERNELS(e5m2, E5m2)
 
 }  // namespace hora::cuda

@@ -22,4 +22,9 @@ template <std::size_t kBytes>
 Filled fill(MoveTable<kBytes>& table, std::span<const Move> moves, std::uint32_t to_size,
             std::uint32_t from_size, std::uint32_t multiprocessors);
 
+/// The same for elements that become blocks (`from_source`), or come of them.
+template <std::size_t kBytes>
+Filled fill(BlockTable<kBytes>& table, std::span<const BlockMove> moves, bool from_source,
+            std::uint32_t multiprocessors);
+
 }  // namespace hora::cuda

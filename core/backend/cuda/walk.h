@@ -78,6 +78,16 @@ constexpr Walk walk_of(std::uint64_t to, std::uint64_t from, std::uint64_t count
   return walk;
 }
 
+/// Elements that become blocks of block-scaled floats, or come of them: units of four elements, of whole
+/// blocks. Eight threads next to each other take a block.
+constexpr Walk block_walk(std::uint64_t count) {
+  constexpr std::uint32_t kUnitsOfBlock = 8;
+  Walk walk;
+  walk.unit = 4;
+  walk.units = (count + kUnitsOfBlock * walk.unit - 1) / (kUnitsOfBlock * walk.unit) * kUnitsOfBlock;
+  return walk;
+}
+
 /// How many tiles of `tile_units` units; at least one, which has the edges.
 constexpr std::uint64_t tiles_of(const Walk& walk, std::uint32_t tile_units) {
   return walk.units == 0 ? 1 : (walk.units - 1) / tile_units + 1;

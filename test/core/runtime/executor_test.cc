@@ -123,6 +123,16 @@ class Fragile final : public Stream {
            double factor) override {
     next().sum(to, sources, count, dtype, factor);
   }
+  void quantize(std::span<const BlockMove> moves, const BlockConversion& conversion) override {
+    next().quantize(moves, conversion);
+  }
+  void dequantize(std::span<const BlockMove> moves, const BlockConversion& conversion) override {
+    next().dequantize(moves, conversion);
+  }
+  void sum_blocks(const BlockFloats& to, std::span<const BlockFloats> sources, DType format,
+                  std::size_t blocks, double factor) override {
+    next().sum_blocks(to, sources, format, blocks, factor);
+  }
   [[nodiscard]] std::shared_ptr<std::uint32_t> make_flag() override { return next().make_flag(); }
   [[nodiscard]] std::shared_ptr<Event> mark() override { return next().mark(); }
   void wait(const Event& event) override { next().wait(event); }

@@ -50,6 +50,39 @@ bool fits_sum(const Table& table, const Sizes& sizes, unsigned grid, const FakeK
   return reached(pointer(table.to), table.count * sizes.to);
 }
 
+constexpr std::uint64_t kElementsOfBlock = 32;  // and a scale of one byte
+
+bool reaches_blocks(std::uint64_t elements, std::uint64_t scales, std::uint64_t count,
+                    const FakeKernel::Reached& reached) {
+  const std::uint64_t blocks = (count + kElementsOfBlock - 1) / kElementsOfBlock;
+  return reached(pointer(elements), blocks * kElementsOfBlock) && reached(pointer(scales), blocks);
+}
+
+template <typename Table>
+bool fits_blocks(const Table& table, const Sizes& sizes, unsigned grid, const FakeKernel::Reached& reached) {
+  if (table.moves > Table::kMost) return false;
+  if (table.flag != nullptr && !reached(table.flag, sizeof(*table.flag))) return false;
+  std::uint64_t tiles = 0;
+  for (std::uint32_t m = 0; m < table.moves; ++m) {
+    if (table.first_tile[m] != tiles) return false;
+    tiles += cuda::tiles_of(cuda::block_walk(table.count[m]), table.tile_units);
+    if (!reached(pointer(table.plain[m]), table.count[m] * sizes.from)) return false;
+    if (!reaches_blocks(table.elements[m], table.scales[m], table.count[m], reached)) return false;
+  }
+  return tiles == grid;
+}
+
+template <typename Table>
+bool fits_block_sum(const Table& table, const Sizes& /*sizes*/, unsigned grid,
+                    const FakeKernel::Reached& reached) {
+  if (table.sources > Table::kMost || table.count % kElementsOfBlock != 0) return false;
+  if (cuda::tiles_of(cuda::block_walk(table.count), table.tile_units) != grid) return false;
+  for (std::uint32_t s = 0; s < table.sources; ++s) {
+    if (!reaches_blocks(table.elements[s], table.scales[s], table.count, reached)) return false;
+  }
+  return reaches_blocks(table.to_elements, table.to_scales, table.count, reached);
+}
+
 /// The kernels for some kind of GPU: a library that CMake makes of kernels.cu. It stays open.
 class Library {
  public:
@@ -90,6 +123,11 @@ class Library {
     add<cuda::LargeMoves>(name + "_large", sizes, fits_moves<cuda::LargeMoves>);
   }
 
+  void add_blocks(const std::string& name, std::uint32_t size) {
+    add<cuda::SmallBlocks>(name, {size, size}, fits_blocks<cuda::SmallBlocks>);
+    add<cuda::LargeBlocks>(name + "_large", {size, size}, fits_blocks<cuda::LargeBlocks>);
+  }
+
   void add_all() {
     constexpr std::array<std::pair<const char*, std::uint32_t>, 4> kFloats{
         {{"f16", 2}, {"bf16", 2}, {"f32", 4}, {"f64", 8}}};
@@ -97,10 +135,18 @@ class Library {
     for (const auto& [to, to_size] : kFloats) {
       for (const auto& [from, from_size] : kFloats)
         add_moves(std::string("hora_move_") + to + "_" + from, {to_size, from_size});
+      for (const std::string format : {"e4m3", "e5m2"}) {
+        add_blocks("hora_quantize_" + format + "_" + to, to_size);
+        add_blocks(std::string("hora_dequantize_") + to + "_" + format, to_size);
+      }
       if (to_size == sizeof(double)) continue;
       const std::string sum = std::string("hora_sum_") + to;
       add<cuda::SmallSum>(sum, {to_size, to_size}, fits_sum<cuda::SmallSum>);
       add<cuda::LargeSum>(sum + "_large", {to_size, to_size}, fits_sum<cuda::LargeSum>);
+    }
+    for (const std::string sum : {"hora_sum_e4m3", "hora_sum_e5m2"}) {
+      add<cuda::SmallBlockSum>(sum, {}, fits_block_sum<cuda::SmallBlockSum>);
+      add<cuda::LargeBlockSum>(sum + "_large", {}, fits_block_sum<cuda::LargeBlockSum>);
     }
   }
 

@@ -75,6 +75,22 @@ __device__ void store_words(std::uint64_t address, const std::uint32_t* words) {
   }
 }
 
+/// Each value becomes the largest one of eight neighbouring threads. All threads of a block call it, once.
+template <unsigned kCount>
+__device__ void take_largest_of_eight(std::uint32_t (&values)[kCount]) {
+#pragma unroll
+  for (unsigned k = 0; k < kCount; ++k) {
+#pragma unroll
+    for (int distance = 4; distance > 0; distance /= 2) {
+      std::uint32_t other;
+      asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;"
+                   : "=r"(other)
+                   : "r"(values[k]), "r"(distance));
+      values[k] = other > values[k] ? other : values[k];
+    }
+  }
+}
+
 /// A number of 1, 2, 4 or 8 bytes at an address that is aligned to its size.
 template <typename Number>
 __device__ Number load_number(std::uint64_t address) {

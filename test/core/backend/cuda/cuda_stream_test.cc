@@ -218,6 +218,107 @@ TEST_F(CudaStreamTest, SumsAsTheCpuDoes) {
   }
 }
 
+constexpr std::array kBlockFormats{DType::float8_e4m3fn, DType::float8_e5m2};
+
+/// Elements of all bits, at all alignments, as blocks and back; NaN and infinite ones, too.
+TEST_F(CudaStreamTest, MakesBlocksAndElementsOfThemAsTheCpuDoes) {
+  const auto host = make_host_stream();
+  const std::vector<std::size_t> counts{0, 1, 3, 31, 32, 33, 1000, 1024, 5003};
+  constexpr std::size_t kMost = 16384;  // elements of all
+  unsigned seed = 100;
+  for (const DType format : kBlockFormats) {
+    for (const DType dtype : kFloats) {
+      for (const double factor : {1.0, 1.0 / 3}) {
+        for (const std::size_t offset : {0, 1}) {  // in bytes, too
+          const std::size_t size = size_of(dtype);
+          const auto source = bits(kMost * size, ++seed);
+          const auto device_source = upload(source);
+          const auto device_target = upload(std::vector<std::byte>(kMost * size));
+          const auto device_blocks = upload(std::vector<std::byte>(kMost * 2));
+          std::vector<std::byte> target(kMost * size);
+          std::vector<std::byte> blocks(kMost * 2);
+          const auto moves = [&](std::byte* to, const std::byte* from, std::byte* in_blocks) {
+            std::vector<BlockMove> all;
+            std::size_t begin = 0;
+            for (const std::size_t count : counts) {
+              const std::size_t skipped = (begin + offset) * size + (count == 1000 ? offset : 0);
+              all.push_back({{in_blocks + begin, in_blocks + kMost + begin / kBlockFloats},
+                             from + skipped,
+                             to + skipped,
+                             count});
+              begin += blocks_of(count) * kBlockFloats + kBlockFloats;
+            }
+            return all;
+          };
+          const auto device_flag = stream->make_flag();
+          const auto host_flag = host->make_flag();
+          const auto on_device = moves(device_target.get(), device_source.get(), device_blocks.get());
+          const auto on_host = moves(target.data(), source.data(), blocks.data());
+          stream->quantize(on_device, {format, dtype, factor});
+          stream->dequantize(on_device, {format, dtype, 1.0, device_flag.get()});
+          finish();
+          host->quantize(on_host, {format, dtype, factor});
+          host->dequantize(on_host, {format, dtype, 1.0, host_flag.get()});
+          ASSERT_EQ(std::memcmp(device_blocks.get(), blocks.data(), blocks.size()), 0) << name(dtype);
+          ASSERT_EQ(std::memcmp(device_target.get(), target.data(), target.size()), 0) << name(dtype);
+          EXPECT_EQ(*device_flag, *host_flag);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaStreamTest, SumsBlocksAsTheCpuDoes) {
+  const auto host = make_host_stream();
+  for (const DType format : kBlockFormats) {
+    for (const std::size_t many : {1, 2, 7, 300}) {
+      for (const std::size_t blocks : {1, 16, 33, 200}) {
+        std::vector<std::shared_ptr<std::byte>> memory;
+        std::vector<BlockFloats> sources;
+        const auto place = [=](std::byte* at) { return BlockFloats{at, at + blocks * kBlockFloats}; };
+        for (std::size_t i = 0; i < many; ++i) {
+          auto made = bits(blocks * kBlockBytes, static_cast<unsigned>(i));
+          for (std::size_t k = 0; k < blocks; ++k) {
+            std::byte& scale = made[blocks * kBlockFloats + k];
+            scale = static_cast<std::byte>(static_cast<int>(scale) % 240);
+          }
+          memory.push_back(upload(made));
+          sources.push_back(place(memory.back().get()));
+        }
+        const auto to = upload(std::vector<std::byte>(blocks * kBlockBytes));
+        std::vector<std::byte> expected(blocks * kBlockBytes);
+        stream->sum_blocks(place(to.get()), sources, format, blocks, 0.3);
+        finish();
+        host->sum_blocks(place(expected.data()), sources, format, blocks, 0.3);
+        ASSERT_EQ(std::memcmp(to.get(), expected.data(), expected.size()), 0)
+            << name(format) << ", " << many << " of " << blocks;
+      }
+    }
+  }
+}
+
+TEST_F(CudaStreamTest, MakesBlocksOfThousandsOfTensorsInAsManyLaunchesAsTheyNeed) {
+  constexpr std::size_t kTensors = 2000;
+  const auto from = gpu->allocate(kTensors * sizeof(float));
+  const auto to = gpu->allocate(kTensors * sizeof(float));
+  const auto blocks = gpu->allocate(kTensors * kBlockBytes);
+  std::vector<BlockMove> moves;
+  for (std::size_t i = 0; i < kTensors; ++i) {
+    auto* source = reinterpret_cast<float*>(from.get()) + i;
+    *source = static_cast<float>(i % 16);
+    moves.push_back({{blocks.get() + i * kBlockFloats, blocks.get() + kTensors * kBlockFloats + i},
+                     source,
+                     reinterpret_cast<float*>(to.get()) + i,
+                     1});
+  }
+  const int before = fake.calls("cuLaunchKernel");
+  stream->quantize(moves, {DType::float8_e4m3fn, DType::float32});
+  EXPECT_EQ(fake.calls("cuLaunchKernel"), before + 3);
+  stream->dequantize(moves, {DType::float8_e4m3fn, DType::float32});
+  finish();
+  EXPECT_EQ(std::memcmp(to.get(), from.get(), kTensors * sizeof(float)), 0);
+}
+
 TEST_F(CudaStreamTest, SumsThousandsOfArrays) {
   const auto memory = gpu->allocate(3 * sizeof(float));
   auto* values = reinterpret_cast<float*>(memory.get());

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 constexpr std::array kFloatDTypes{DType::float16, DType::bfloat16, DType::float32, DType::float64};
 
-TEST(KernelModule, HasAKernelForEveryPairOfFloats) {
+TEST(KernelModule, HasAKernelForEveryPairOfFloatsAndForBlocksOfThem) {
   const FakeDriver fake;
   ASSERT_EQ(count_gpus(fake.table()), 1);
   {
@@ -27,9 +27,14 @@ TEST(KernelModule, HasAKernelForEveryPairOfFloats) {
       for (const DType to : kFloatDTypes) {
         for (const DType from : kFloatDTypes) found.insert(kernels.move(to, from, large));
         if (to != DType::float64) found.insert(kernels.sum(to, large));
+        for (const DType format : {DType::float8_e4m3fn, DType::float8_e5m2}) {
+          found.insert(kernels.quantize(format, to, large));
+          found.insert(kernels.dequantize(to, format, large));
+          found.insert(kernels.sum_blocks(format, large));
+        }
       }
     }
-    EXPECT_EQ(found.size(), 40U);
+    EXPECT_EQ(found.size(), 76U);
     EXPECT_FALSE(found.contains(nullptr));
     EXPECT_EQ(kernels.multiprocessors(), 4U);
     EXPECT_EQ(fake.usage(0).modules, 1);

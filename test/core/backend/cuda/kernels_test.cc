@@ -91,6 +91,41 @@ TEST(Kernels, TouchFewMoreSectorsThanAlignedElementsLieIn) {
   }
 }
 
+/// Blocks and elements of a large tensor, and a sum. A warp's four scales have a sector of their own.
+TEST(Kernels, TouchFewMoreSectorsThanBlocksLieIn) {
+  constexpr std::size_t kCount = 128'000;
+  const Memory plain = memory(kCount * sizeof(double));
+  const Memory blocks = memory(kCount * 2);
+  const auto number = [](const Memory& of) { return reinterpret_cast<std::uint64_t>(of.get()); };
+  const BlockMove move{{blocks.get(), blocks.get() + kCount}, plain.get(), plain.get(), kCount};
+  const auto table = std::make_unique<SmallBlocks>();
+  table->flag = nullptr;
+  table->factor = 1.0;
+  for (const std::string format : {"e4m3", "e5m2"}) {
+    for (const auto& kind : kKinds) {
+      const Filled filled = fill(*table, {&move, 1}, true, kMultiprocessors);
+      MemoryTraffic there;
+      run("hora_quantize_" + format + "_" + kind.name, table.get(), filled.tiles, there);
+      EXPECT_GE(efficiency(there, Direction::load, kCount * kind.size), 0.49) << kind.name;
+      EXPECT_GE(efficiency(there, Direction::store, kCount * 33 / 32), 0.8) << kind.name;
+      MemoryTraffic back;
+      run("hora_dequantize_" + kind.name + "_" + format, table.get(), filled.tiles, back);
+      EXPECT_GE(efficiency(back, Direction::load, kCount * 33 / 32), 0.8) << kind.name;
+      EXPECT_GE(efficiency(back, Direction::store, kCount * kind.size), 0.49) << kind.name;
+    }
+    SmallBlockSum sum{number(blocks), number(blocks) + kCount, kCount, 1.0, 2, kThreads * kDepth, {}, {}};
+    for (int i = 0; i < 2; ++i) {
+      sum.elements[i] = number(blocks);
+      sum.scales[i] = number(blocks) + kCount;
+    }
+    MemoryTraffic traffic;
+    run("hora_sum_" + format, &sum, static_cast<unsigned>(tiles_of(block_walk(kCount), sum.tile_units)),
+        traffic);
+    EXPECT_GE(efficiency(traffic, Direction::load, 2 * kCount * 33 / 32), 0.8);
+    EXPECT_GE(efficiency(traffic, Direction::store, kCount * 33 / 32), 0.8);
+  }
+}
+
 /// The gradients lie one by one, as a framework has allocated them, and side by side in the buffer.
 TEST(Kernels, TouchFewMoreSectorsThanTheGradientsOfResNet50LieIn) {
   constexpr double kLeast = 0.85;

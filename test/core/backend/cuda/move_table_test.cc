@@ -35,6 +35,22 @@ TEST(MoveTable, MakesTilesLargeWhereThereIsEnoughForAllMultiprocessors) {
   EXPECT_EQ(table->tile_units, kThreads * kDepth);
 }
 
+TEST(MoveTable, HoldsElementsAndTheirBlocks) {
+  const auto table = std::make_unique<SmallBlocks>();
+  const auto* source = static_cast<const void*>(place(0x2000));
+  auto* blocks = static_cast<std::byte*>(place(0x1000));
+  const std::vector<BlockMove> moves(200, BlockMove{{blocks, blocks + 64}, source, place(0x3000), 1057});
+  const Filled filled = fill(*table, moves, true, 132);
+  EXPECT_EQ(filled.moves, SmallBlocks::kMost);
+  EXPECT_EQ(filled.tiles, 2 * SmallBlocks::kMost) << "34 blocks of 8 units, which take 256 and 16";
+  EXPECT_EQ(table->first_tile[3], 6U);
+  EXPECT_EQ(table->elements[1], 0x1000U);
+  EXPECT_EQ(table->scales[1], 0x1040U);
+  EXPECT_EQ(table->plain[1], 0x2000U);
+  fill(*table, moves, false, 132);
+  EXPECT_EQ(table->plain[1], 0x3000U);
+}
+
 TEST(MoveTable, TakesAsManyAsItHasRoomFor) {
   const std::vector<Move> moves(5000, Move{place(0x1000), place(0x2000), 1});
   const auto small = std::make_unique<SmallMoves>();

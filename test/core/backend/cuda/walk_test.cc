@@ -161,6 +161,14 @@ TEST(Walk, CountsBeyondThirtyTwoBits) {
   EXPECT_EQ(visitor.last, count - 1);
 }
 
+TEST(BlockWalk, TakesWholeBlocks) {
+  for (const auto& [count, blocks] : {std::pair{1, 1}, {32, 1}, {33, 2}, {1024, 32}}) {
+    const Walk walk = block_walk(static_cast<std::uint64_t>(count));
+    EXPECT_EQ(walk.unit, 4U);
+    EXPECT_EQ(walk.units, 8U * static_cast<unsigned>(blocks)) << count;
+  }
+}
+
 TEST(EntryOf, FindsWhoseTileItIs) {
   for (std::uint32_t entries = 1; entries <= 40; ++entries) {
     std::vector<std::uint32_t> first;

@@ -68,6 +68,11 @@ void store_words(std::uint64_t address, const std::uint32_t* words) {
     std::memcpy(reinterpret_cast<void*>(address), words, kBytes);
 }
 
+template <unsigned kCount>
+void take_largest_of_eight(std::uint32_t (&values)[kCount]) {
+  exchange_largest(values, kCount, 8);
+}
+
 template <typename Number>
 Number load_number(std::uint64_t address) {
   Number value{};

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/support/fake_gpu/host_kernels/thread_block.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 
 thread_local HostIndex threadIdx;
 thread_local HostIndex blockIdx;
@@ -43,6 +45,16 @@ class Launch {
     return any_;
   }
 
+  void exchange_largest(std::uint32_t* values, unsigned count, unsigned neighbours) {
+    given_.resize(launch_->threads);
+    given_[threadIdx.x].assign(values, values + count);
+    wait_for_all(false);
+    const unsigned first = threadIdx.x / neighbours * neighbours;
+    for (unsigned thread = first; thread < first + neighbours; ++thread) {
+      for (unsigned k = 0; k < count; ++k) values[k] = std::max(values[k], given_[thread].at(k));
+    }
+  }
+
   bool access(Direction direction, std::uint64_t address, unsigned bytes) {
     if (address % bytes != 0) return aligned_ = false;
     if (launch_->traffic != nullptr) launch_->traffic->note(direction, threadIdx.x, address, bytes);
@@ -60,15 +72,20 @@ class Launch {
   const HostLaunch* launch_ = nullptr;
   bool aligned_ = true;
   // Of the block at hand.
-  unsigned next_ = 0;      // thread to begin
-  bool any_ = false;       // of the predicates
-  bool all_came_ = false;  // to the place where they wait
+  unsigned next_ = 0;                              // thread to begin
+  bool any_ = false;                               // of the predicates
+  bool all_came_ = false;                          // to the place where they wait
+  std::vector<std::vector<std::uint32_t>> given_;  // by each thread, to its neighbours
 };
 
 }  // namespace
 
 bool access_global(Direction direction, std::uint64_t address, unsigned bytes) {
   return Launch::of_this_thread().access(direction, address, bytes);
+}
+
+void exchange_largest(std::uint32_t* values, unsigned count, unsigned neighbours) {
+  Launch::of_this_thread().exchange_largest(values, count, neighbours);
 }
 
 bool hora_run_blocks(const HostLaunch& launch) { return Launch::of_this_thread().run(launch); }

@@ -22,6 +22,10 @@ namespace hora {
 /// access must not be made, and the launch fails.
 bool access_global(Direction direction, std::uint64_t address, unsigned bytes);
 
+/// Each of `count` values becomes the largest one of `neighbours` threads, which all call this. It waits for
+/// the block, which a kernel may do once.
+void exchange_largest(std::uint32_t* values, unsigned count, unsigned neighbours);
+
 /// A launch. A value.
 struct HostLaunch {
   void (*call)(void* kernel, const void* table);
