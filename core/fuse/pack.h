@@ -55,6 +55,11 @@ class Packer {
   /// Sets the flag, unless that is null, if any element of the outputs is infinite or not a number.
   void look_at(std::span<const Segment> pieces, DType dtype, std::uint32_t* flag);
 
+  /// The most bytes that travel at a time, where they visit the buffer.
+  [[nodiscard]] std::size_t round_bytes() const;
+  /// The buffer, for another's use: so many bytes, aligned to 64, until the next call.
+  std::byte* buffer(std::size_t bytes);
+
   /// Buffers that were too small, and that work under way on the lane may still use.
   [[nodiscard]] std::vector<std::shared_ptr<std::byte>> take_outgrown() {
     return std::exchange(outgrown_, {});
@@ -78,9 +83,6 @@ class Packer {
   /// Reduces pieces that fit into the buffer `wire` at once.
   void reduce_round(std::span<const Segment> round, std::byte* wire, DType dtype, const Reduction& reduction,
                     double factor, std::uint32_t* flag);
-  /// The most bytes that travel at a time, where they visit the buffer.
-  [[nodiscard]] std::size_t round_bytes() const;
-  std::byte* buffer(std::size_t bytes);
 
   Lane& lane_;
   std::size_t threshold_;

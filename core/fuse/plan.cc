@@ -2,6 +2,7 @@
 #include "core/fuse/plan.h"
 
 #include "core/base/operations.h"
+#include "core/device/block_floats.h"
 #include "core/fuse/lines.h"
 
 namespace hora {
@@ -31,8 +32,9 @@ struct Open {
 }  // namespace
 
 std::size_t wire_bytes(const Request& request) {
-  const auto bytes = static_cast<std::size_t>(elements(request.shape, request.wire)) * size_of(request.wire);
-  return whole_lines(bytes);
+  const auto count = static_cast<std::size_t>(elements(request.shape, request.wire));
+  return whole_lines(travels_in_blocks(request) ? blocks_of(count) * kBlockBytes
+                                                : count * size_of(request.wire));
 }
 
 std::size_t wire_bytes(std::span<const Decision> decisions, const Batch& batch) {

@@ -18,8 +18,8 @@ struct Batch {
   bool operator==(const Batch&) const = default;
 };
 
-/// The bytes that an entry takes in a wire buffer: its elements in the wire dtype, rounded up to whole cache
-/// lines.
+/// The bytes that an entry takes in a wire buffer: its elements in the wire dtype, with scales if they travel
+/// in blocks, rounded up to whole cache lines.
 [[nodiscard]] std::size_t wire_bytes(const Request& request);
 
 /// Those of a batch.

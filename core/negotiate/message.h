@@ -51,6 +51,11 @@ struct Request {
   bool operator==(const Request&) const = default;
 };
 
+/// Whether the elements of a reduction travel as block-scaled floats, whose dtype is `wire`.
+[[nodiscard]] inline bool travels_in_blocks(const Request& request) {
+  return request.wire != request.dtype && is_float8(request.wire);
+}
+
 /// The number of elements of a shape. Throws Error(invalid_argument) if a dimension is negative, or if that
 /// many elements of `dtype` are more bytes than 2^62.
 [[nodiscard]] std::int64_t elements(const std::vector<std::int64_t>& shape, DType dtype);

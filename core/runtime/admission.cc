@@ -4,6 +4,7 @@
 #include "core/base/dtypes.h"
 #include "core/base/operations.h"
 #include "core/comm/world.h"
+#include "core/device/block_floats.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -260,9 +261,28 @@ class Admission {
     if (!std::isfinite(entry_.prescale) || !std::isfinite(entry_.postscale)) {
       refuse(fmt::format("prescale {} and postscale {} must be finite", entry_.prescale, entry_.postscale));
     }
+    if (is_block_float(entry_.wire)) return blocks();
     if (entry_.wire != DType::float32 && !is_half(entry_.wire)) {
-      refuse(fmt::format("elements can travel as float16 or bfloat16, not as {}", hora::name(entry_.wire)));
+      refuse(fmt::format("elements can travel as float16, bfloat16, float8_e4m3fn or float8_e5m2, not as {}",
+                         hora::name(entry_.wire)));
     }
+  }
+
+  void blocks() const {
+    const auto wire = hora::name(entry_.wire);
+    if (entry_.operation != Operation::allreduce)
+      refuse(fmt::format("only allreduce has elements that travel as {}; let those of {} travel as bfloat16",
+                         wire, hora::name(entry_.operation)));
+    if (!is_float(entry_.dtype))
+      refuse(
+          fmt::format("elements of {} cannot travel as {}, which is for floats of 16 to 64 bits; let them "
+                      "travel as they are",
+                      hora::name(entry_.dtype), wire));
+    if (entry_.op != ReduceOp::sum && entry_.op != ReduceOp::average)
+      refuse(
+          fmt::format("elements travel as {} for a sum or an average, not for {}; let them travel as "
+                      "bfloat16",
+                      wire, hora::name(entry_.op)));
   }
 
   void root(const std::vector<int>& members) const {
@@ -404,9 +424,10 @@ class Admission {
     return rows == 0 ? 0 : all / rows * static_cast<std::size_t>(own_rows());
   }
 
-  /// Only wide floats are narrowed; everything else travels as it is. A logical reduction narrows nothing, so
-  /// that no element becomes zero.
+  /// To 16 bits only wide floats are narrowed; everything else travels as it is. A logical reduction narrows
+  /// nothing, so that no element becomes zero.
   [[nodiscard]] DType wire() const {
+    if (traits_.reduces && is_block_float(entry_.wire)) return entry_.wire;
     const bool wide = entry_.dtype == DType::float32 || entry_.dtype == DType::float64;
     const bool narrows = traits_.packs && wide && is_half(entry_.wire) && !is_logical(entry_.op);
     return narrows ? entry_.wire : entry_.dtype;

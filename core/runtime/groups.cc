@@ -16,7 +16,7 @@ bool nccl_takes(const Request& request) {
   const OperationTraits& operation = traits(request.operation);
   if (!operation.on_gpu || request.op == ReduceOp::adasum) return false;
   // The divisor of an average is known later, and is one for those that are alone only.
-  return !operation.reduces || nccl_reduces(reduction_of(request, 2));
+  return !operation.reduces || travels_in_blocks(request) || nccl_reduces(reduction_of(request, 2));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "core/base/operations.h"
 #include "core/compose/adasum.h"
+#include "core/compose/block_float_sums.h"
 #include "core/compose/scan.h"
 
 #include <algorithm>
@@ -39,7 +40,7 @@ void LaneOperations::carry_out(RunningBatch& batch) {
 /// Only an operation that the Packer carries out has several stages.
 std::vector<Span> LaneOperations::spans_of(const Decision& decision, TimePoint started) const {
   const Request& request = decision.request;
-  if (traits(request.operation).packs && request.op != ReduceOp::adasum)
+  if (traits(request.operation).packs && request.op != ReduceOp::adasum && !travels_in_blocks(request))
     return decision.contributed ? packer_.spans() : std::vector<Span>();
   return {{Stage::transfer, started, Clock::now()}};
 }
@@ -80,6 +81,7 @@ void LaneOperations::allreduce(std::vector<BatchItem>& items, std::uint32_t* fla
   if (pieces.empty()) return;
   const Request& request = first.request;
   if (request.op == ReduceOp::adasum) return reduce_by_adasum(pieces, request, flag);
+  if (travels_in_blocks(request)) return reduce_in_blocks(pieces, request, first.divisor, flag);
   packer_.allreduce(pieces, numbers_of(request.dtype).dtype, reduction_of(request, first.divisor), flag);
 }
 
@@ -91,6 +93,13 @@ void LaneOperations::reduce_by_adasum(std::span<const Segment> pieces, const Req
                                request.prescale, request.postscale);
                       });
   packer_.look_at(pieces, request.dtype, flag);
+}
+
+void LaneOperations::reduce_in_blocks(std::span<const Segment> pieces, const Request& request, int divisor,
+                                      std::uint32_t* flag) {
+  BlockFloatSums sums(*lane_.stream, *lane_.collective, members_.place, size(), packer_.round_bytes());
+  std::byte* memory = packer_.buffer(sums.memory_bytes(pieces));
+  sums.allreduce(pieces, request.dtype, reduction_of(request, divisor), memory, flag);
 }
 
 void LaneOperations::broadcast(const std::vector<BatchItem>& items) {

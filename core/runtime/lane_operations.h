@@ -44,6 +44,8 @@ class LaneOperations {
   void move(std::vector<BatchItem>& items, std::uint32_t* flag);
   void allreduce(std::vector<BatchItem>& items, std::uint32_t* flag);
   void reduce_by_adasum(std::span<const Segment> pieces, const Request& request, std::uint32_t* flag);
+  void reduce_in_blocks(std::span<const Segment> pieces, const Request& request, int divisor,
+                        std::uint32_t* flag);
   void broadcast(const std::vector<BatchItem>& items);
   void allgather(BatchItem& item);
   void alltoall(BatchItem& item);

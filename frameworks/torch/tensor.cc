@@ -70,8 +70,14 @@ DType dtype_of(const torch::Tensor& tensor, const std::string& name) {
 torch::ScalarType scalar_type_of(DType dtype) { return scalar_types().at(static_cast<std::size_t>(dtype)); }
 
 DType wire_of(Compression compression) {
-  if (compression == Compression::fp16) return DType::float16;
-  return compression == Compression::bf16 ? DType::bfloat16 : DType::float32;
+  switch (compression) {
+    case Compression::none: return DType::float32;
+    case Compression::fp16: return DType::float16;
+    case Compression::bf16: return DType::bfloat16;
+    case Compression::mxfp8_e4m3: return DType::float8_e4m3fn;
+    case Compression::mxfp8_e5m2: return DType::float8_e5m2;
+  }
+  return DType::float32;
 }
 
 void set_reduction(Entry& entry, const ReduceOptions& options) {

@@ -20,7 +20,7 @@ from hora._submission import start
 from hora.compression import Compression, Compressor
 from hora.process_sets import ProcessSet, global_process_set
 
-documented = documents(compression="Compression.none, fp16 or bf16: how float32 and float64 elements travel.")
+documented = documents(compression="one of Compression: how floats travel.")
 
 
 def allreduce_async(

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The form that tensors have between the ranks.
 
-Compression.none, fp16 and bf16 are part of the transfer: elements are converted on the way, and sums made in
-float32. For another form, derive from Compressor, or write a class with the same two functions:
+Those of Compression are part of the transfer: elements are converted on the way, and sums made in float32.
+mxfp8_e4m3 and mxfp8_e5m2 are for sums and averages of floats by an allreduce; with anything else they raise
+HoraArgumentError. For another form, derive from Compressor, or write a class with the same two functions:
 
     class Half(hora.compression.Compressor):
         @staticmethod
@@ -81,19 +82,35 @@ class BF16Compressor(Compressor):
         return _widened(tensor, ctx)
 
 
+class MXFP8E4M3Compressor(BF16Compressor):
+    """As float8_e4m3fn, with a scale for each 32 elements: 4 bits of precision, magnitudes down to 2^-17 of
+    the largest of the 32. Infinite elements become NaN. Elements that are gathered and not reduced, as those
+    of sparse gradients, travel as bfloat16, which the functions of this class make."""
+
+
+class MXFP8E5M2Compressor(BF16Compressor):
+    """As float8_e5m2, with a scale for each 32 elements: 3 bits of precision, magnitudes down to 2^-31 of
+    the largest of the 32. Gathered elements travel as bfloat16, as with MXFP8E4M3Compressor."""
+
+
 class Compression:
     """The choices for `compression=`."""
 
     none = NoneCompressor
     fp16 = FP16Compressor
     bf16 = BF16Compressor
+    mxfp8_e4m3 = MXFP8E4M3Compressor
+    mxfp8_e5m2 = MXFP8E5M2Compressor
 
 
 _WIRES: dict[Any, _native.DType] = {
     NoneCompressor: _native.DType.float32,
     FP16Compressor: _native.DType.float16,
     BF16Compressor: _native.DType.bfloat16,
+    MXFP8E4M3Compressor: _native.DType.float8_e4m3fn,
+    MXFP8E5M2Compressor: _native.DType.float8_e5m2,
 }
+_CHOICES = "Compression.none, fp16, bf16, mxfp8_e4m3, mxfp8_e5m2"
 
 
 def in_transfer(compression: Any) -> bool:
@@ -109,20 +126,16 @@ def in_transfer(compression: Any) -> bool:
     ):
         return False
     raise HoraArgumentError(
-        f"compression={compression!r} is none of Compression.none, Compression.fp16, Compression.bf16, and "
-        "has no compress() and decompress()"
+        f"compression={compression!r} is none of {_CHOICES}, and has no compress() and decompress()"
     )
 
 
 def wire_of(compression: Any) -> _native.DType:
-    """The dtype in which float32 and float64 elements travel. Raises HoraArgumentError if this is no
+    """The dtype in which elements travel, as `hora::Entry` has it. Raises HoraArgumentError if this is no
     compression, or one that is not part of the transfer."""
     if in_transfer(compression):
         return _WIRES[compression]
-    raise HoraArgumentError(
-        f"compression={compression!r} cannot be used here: choose Compression.none, Compression.fp16 or "
-        "Compression.bf16"
-    )
+    raise HoraArgumentError(f"compression={compression!r} cannot be used here: choose one of {_CHOICES}")
 
 
 def _narrowed(tensor: Any, dtype: str) -> tuple[Any, Any]:

@@ -40,7 +40,7 @@ class HoraStrategy(DDPStrategy):  # type: ignore[misc]
       those of rank 0 before validation and at the end, and checkpoints have those of rank 0.
 
     Args:
-        compression: `hora.torch.Compression.none`, `fp16` or `bf16`: what gradients look like on the wire.
+        compression: one of `hora.torch.Compression`: what gradients look like on the wire.
         groups: gradients that are reduced together, as for DistributedOptimizer.
         sparse_as_dense: whether sparse gradients are made dense to be reduced.
         options: the arguments of DDPStrategy. Those for DistributedDataParallel count with manual

@@ -4,6 +4,9 @@
 #include "test/conformance/collective_suite.h"
 
 #include "core/base/half.h"
+#include "core/compose/block_float_sums.h"
+#include "core/device/host_stream.h"
+#include "test/support/block_floats.h"
 #include "test/support/elements.h"
 #include "test/support/repeating.h"
 #include "test/support/threads.h"
@@ -509,6 +512,37 @@ TEST_P(CollectiveSuite, ScattersWhatItReducesInAnyParts) {
 }
 
 // Overlapping ones, used in turns, in one order on all ranks; buffers come from whichever made them.
+/// As the engine makes them of a collective's other calls; several tensors, of any length, in several rounds.
+TEST_P(CollectiveSuite, SumsBlockScaledFloatsToTheSameBitsEverywhere) {
+  const std::vector<std::size_t> counts{0, 1, 31, 32, 33, 5'000};
+  const auto floats = [&](int rank, std::size_t which) {
+    std::mt19937 random(static_cast<unsigned>(rank) * 10 + static_cast<unsigned>(which));
+    std::normal_distribution<float> normal(0.0F, 1.0F + static_cast<float>(which));
+    std::vector<float> values(counts[which]);
+    for (auto& value : values) value = normal(random);
+    return values;
+  };
+  for (const DType format : {DType::float8_e4m3fn, DType::float8_e5m2}) {
+    std::vector<std::vector<float>> expected;
+    for (std::size_t which = 0; which < counts.size(); ++which) {
+      std::vector<std::vector<float>> inputs;
+      for (int rank = 0; rank < ranks(); ++rank) inputs.push_back(floats(rank, which));
+      expected.push_back(SlowBlockFloats(format).sum(inputs, 0.5F, 0.25F));
+    }
+    run([&](int rank, Collective& collective) {
+      std::vector<std::vector<float>> own;
+      std::vector<Segment> segments;
+      for (std::size_t which = 0; which < counts.size(); ++which) own.push_back(floats(rank, which));
+      for (auto& each : own) segments.push_back({each.data(), each.data(), each.size()});
+      const auto stream = make_host_stream();
+      BlockFloatSums sums(*stream, collective, rank, ranks(), 3'000);
+      const auto memory = collective.allocate(sums.memory_bytes(segments));
+      sums.allreduce(segments, DType::float32, {format, ReduceOp::sum, 0.5, 0.5, 2}, memory.get(), nullptr);
+      EXPECT_EQ(own, expected);
+    });
+  }
+}
+
 TEST_P(CollectiveSuite, SplitsIntoSmallerOnesThatWorkSideBySide) {
   run([](int rank, Collective& collective) {
     std::vector<std::vector<int>> sets{{0}, {ranks() - 1}, {}, {}};

@@ -161,6 +161,7 @@ def test_trees_dtypes_sets_and_a_barrier():
         exact = jnp.float32(1 + 2**-20)
         assert hvd.allreduce(exact, op=hvd.Max) == exact
         assert hvd.allreduce(exact, op=hvd.Max, compression=hvd.Compression.bf16) == 1
+        assert jax.jit(functools.partial(hvd.allreduce, compression=hvd.Compression.mxfp8_e4m3))(exact) == 1
         assert jax.jit(functools.partial(hvd.allreduce, op=hvd.Max, compression=hvd.Compression.fp16))(exact) == 1
 
         few = hvd.add_process_set([0, 2])

@@ -87,7 +87,8 @@ def main() -> None:
     tensor = hvd.reducescatter(x, op=hvd.Average)
     print(tensor, hvd.alltoall(x, splits=[1, 1, 1, 1]), hvd.alltoall(x))
     handles: list[int] = [
-        hvd.allreduce_async(x),
+        hvd.allreduce_async(x, compression=hvd.Compression.mxfp8_e4m3),
+        hvd.allreduce_async(x, compression=hvd.Compression.mxfp8_e5m2),
         hvd.allreduce_async_(x),
         hvd.grouped_allreduce_async([x, x]),
         hvd.grouped_allreduce_async_([x, x]),

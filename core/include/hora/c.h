@@ -135,9 +135,11 @@ struct hora_entry {
   enum hora_reduce_op op; /* output = postscale * op(prescale * input of every rank) */
   double prescale;        /* 0 counts as 1, and -0.0 as 0 */
   double postscale;       /* likewise */
-  enum hora_dtype wire;   /* HORA_FLOAT16 or HORA_BFLOAT16 for float32 and float64 on the way; 0: as is */
-  int root;               /* broadcast, gather, scatter, reduce: a rank of the job */
-  const int64_t* splits;  /* alltoall, the root of a scatter: rows for each rank; NULL: equal parts */
+  /* HORA_FLOAT16 or HORA_BFLOAT16 for float32 and float64 on the way; HORA_FLOAT8_E4M3FN or HORA_FLOAT8_E5M2
+   * for a sum or an average of floats by an allreduce: block-scaled; 0: as is */
+  enum hora_dtype wire;
+  int root;              /* broadcast, gather, scatter, reduce: a rank of the job */
+  const int64_t* splits; /* alltoall, the root of a scatter: rows for each rank; NULL: equal parts */
   /* Where input and output lie. On a GPU: its number, as CUDA_VISIBLE_DEVICES leaves them, and the stream (a
    * cudaStream_t) on which the input is made. Users of the output call hora_wait_on. */
   enum hora_device device;

@@ -10,7 +10,8 @@ namespace hora {
 
 /// The element types that Hora moves and reduces. Complex numbers have sums and averages alone. Floats of 8
 /// bits have the names of PyTorch and of the package ml_dtypes. They are moved, and not reduced: a sum
-/// needs more digits. The numbers of the enumerators travel between ranks: append only.
+/// needs more digits. Other floats may travel as two of them (Entry::wire). The numbers of the enumerators
+/// travel between ranks: append only.
 enum class DType : std::uint8_t {
   uint8,
   int8,

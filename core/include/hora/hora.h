@@ -100,8 +100,11 @@ struct Entry {
   ReduceOp op = ReduceOp::average;
   double prescale = 1.0;
   double postscale = 1.0;
-  DType wire =
-      DType::float32;  ///< float16 or bfloat16: float32 and float64 elements travel as that; else as they are
+  /// float16 or bfloat16: float32 and float64 elements travel as that; others travel as they are.
+  /// float8_e4m3fn or float8_e5m2, for a sum or an average of floats by an allreduce, and nothing else: they
+  /// travel as block-scaled floats ("MXFP8"). Each 32 elements have a scale, a power of two for which none is
+  /// too large. Elements are rounded to 4 or 3 bits of precision, sums made in float32, and rounded again.
+  DType wire = DType::float32;
   bool absent = false;  ///< this rank has nothing to add and counts as zeros; `input` is not read
   /// Not empty: this rank cannot bring its tensor, and this is why, as it follows "rank 1's ", such as
   /// "backward() failed: bad batch". Input and output are not used. The operation fails on all ranks, with

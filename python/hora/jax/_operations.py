@@ -22,7 +22,7 @@ from hora.process_sets import ProcessSet, global_process_set
 
 _documented = documents(
     name="the same on all ranks. Operations without one are matched by their program and their place in it.",
-    compression="Compression.fp16 or bf16: float32 and float64 elements travel as that.",
+    compression="one of Compression: the form in which floats travel.",
 )
 
 

@@ -15,7 +15,7 @@ from hora.compression import Compression, Compressor
 from hora.jax._operations import allreduce, broadcast
 from hora.process_sets import ProcessSet, global_process_set
 
-_documented = documents(compression="Compression.fp16 or bf16: float32 gradients travel as that.")
+_documented = documents(compression="one of Compression: the form in which gradients travel.")
 
 
 @_documented

@@ -25,7 +25,7 @@ def load_model(
         filepath: as for `keras.models.load_model`, a file that each rank can read.
         custom_optimizers: classes of optimizers that are not of Keras and not registered with it.
         custom_objects: other such objects, by their names.
-        compression: Compression.none, fp16 or bf16: how float32 and float64 gradients travel.
+        compression: one of Compression: how gradients travel.
 
     Raises:
         HoraArgumentError, HoraUnsupportedError, HoraNotInitializedError: as `DistributedOptimizer`.

@@ -88,7 +88,7 @@ class _DistributedLossScaleOptimizer(_DistributedOptimizer):
         return super().stateless_apply(optimizer_variables, reduced, trainable_variables)  # type: ignore[misc]
 
 
-@documents(compression="Compression.none, fp16 or bf16: how float32 and float64 gradients travel.")
+@documents(compression="one of Compression: how gradients travel.")
 def DistributedOptimizer(
     optimizer: Any,
     name: str | None = None,

@@ -15,7 +15,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _documented = documents(
     name="the same on all ranks; operations without a name are matched by the order in which ranks issue "
     "them, or in which their graphs have them.",
-    compression="Compression.none, fp16 or bf16: how float32 and float64 elements travel; or a class with "
+    compression="one of Compression: how floats travel; or a class with "
     "`compress(tensor)` and `decompress(tensor, context)`.",
 )
 

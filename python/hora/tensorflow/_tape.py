@@ -72,7 +72,7 @@ def DistributedGradientTape(
     Args:
         gradtape: a tf.GradientTape.
         device_dense, device_sparse, num_groups, groups: not used; there for scripts written for Horovod.
-        compression: Compression.none, fp16 or bf16: how float32 and float64 elements travel; or a class with
+        compression: one of Compression: how floats travel; or a class with
             `compress(tensor)` and `decompress(tensor, context)`, which is not applied to IndexedSlices.
         sparse_as_dense: whether IndexedSlices are made tensors, and reduced as these.
         op: Average, Sum or Adasum; Average or Sum where there are IndexedSlices.

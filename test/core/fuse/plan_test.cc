@@ -77,6 +77,9 @@ TEST(WireBytes, AreWholeCacheLinesInTheWireDtype) {
   EXPECT_EQ(wire_bytes(request), 128u);
   request.wire = DType::float16;
   EXPECT_EQ(wire_bytes(request), 64u);
+  request = tensor(63).request;
+  request.wire = DType::float8_e4m3fn;
+  EXPECT_EQ(wire_bytes(request), 128u) << "64 elements, and 2 scales";
 }
 
 TEST(Plan, KeepsTensorsOnGpusApartAndLetsMoreOfThemTravelTogether) {

@@ -47,6 +47,49 @@ TEST(Admit, NarrowsOnlyWideFloats) {
   EXPECT_EQ(admit(entry, 0, sets).request.wire, DType::float16);
 }
 
+TEST(Admit, TakesBlockScaledFloatsForSumsAndAveragesOfFloatsOnly) {
+  Entry entry = good();
+  entry.wire = DType::float8_e5m2;
+  for (const DType dtype : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
+    entry.dtype = dtype;
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average}) {
+      entry.op = op;
+      const Request request = admit(entry, 0, sets).request;
+      EXPECT_EQ(request.wire, DType::float8_e5m2);
+      EXPECT_TRUE(travels_in_blocks(request));
+    }
+  }
+  for (int number = 0; number < kReduceOps; ++number) {
+    entry.op = static_cast<ReduceOp>(number);
+    if (entry.op == ReduceOp::sum || entry.op == ReduceOp::average || is_bitwise(entry.op)) continue;
+    EXPECT_EQ(refusal(entry), "'w': elements travel as float8_e5m2 for a sum or an average, not for " +
+                                  std::string(name(entry.op)) + "; let them travel as bfloat16");
+  }
+  entry = good();
+  entry.wire = DType::float8_e4m3fn;
+  entry.dtype = DType::int32;
+  EXPECT_EQ(refusal(entry),
+            "'w': elements of int32 cannot travel as float8_e4m3fn, which is for floats of 16 to 64 bits; "
+            "let them travel as they are");
+  entry = good();
+  entry.wire = DType::float8_e4m3fn;
+  entry.operation = Operation::reducescatter;
+  EXPECT_EQ(refusal(entry),
+            "'w': only allreduce has elements that travel as float8_e4m3fn; let those of reducescatter "
+            "travel as bfloat16");
+  entry = good();
+  for (const DType wire : {DType::float8_e4m3fnuz, DType::float8_e5m2fnuz, DType::float8_e8m0fnu}) {
+    entry.wire = wire;
+    EXPECT_EQ(refusal(entry),
+              "'w': elements can travel as float16, bfloat16, float8_e4m3fn or float8_e5m2, not as " +
+                  std::string(name(wire)));
+  }
+  entry = good();
+  entry.operation = Operation::broadcast;
+  entry.dtype = DType::float8_e4m3fn;
+  EXPECT_FALSE(travels_in_blocks(admit(entry, 0, sets).request)) << "it is moved as it is";
+}
+
 TEST(Admit, NamesTheTensorAndTheRemedy) {
   Entry entry = good();
   entry.name.clear();
@@ -73,7 +116,8 @@ TEST(Admit, NamesTheTensorAndTheRemedy) {
   EXPECT_EQ(refusal(entry), "'w': prescale nan and postscale 1 must be finite");
   entry = good();
   entry.wire = DType::int8;
-  EXPECT_EQ(refusal(entry), "'w': elements can travel as float16 or bfloat16, not as int8");
+  EXPECT_EQ(refusal(entry),
+            "'w': elements can travel as float16, bfloat16, float8_e4m3fn or float8_e5m2, not as int8");
   entry = good();
   entry.operation = Operation::broadcast;
   entry.root = 2;

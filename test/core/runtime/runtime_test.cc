@@ -174,6 +174,34 @@ TEST(Runtime, CompressesOnTheWire) {
   });
 }
 
+/// Numbers that no block-scaled float has become those beside them, the same on all ranks, also for a rank
+/// that brings nothing, and in groups.
+TEST(Runtime, SendsBlockScaledFloats) {
+  for (const int ranks : {1, 2, 3}) {
+    run_local_job(ranks, [ranks](Runtime& hora) {
+      for (const DType wire : {DType::float8_e4m3fn, DType::float8_e5m2}) {
+        for (const std::size_t count : {0, 1, 33, 1'500'000}) {
+          std::vector<float> x(count, 1.0F + 0x1p-9F);
+          std::vector<double> y(count + 7, -3.0);
+          Entry first = in_place(Operation::allreduce, "x", DType::float32, x);
+          Entry second = in_place(Operation::allreduce, "y", DType::float64, y);
+          first.wire = second.wire = wire;
+          first.op = ReduceOp::average;
+          second.op = ReduceOp::sum;
+          second.absent = hora.rank() == 2;
+          first.check_finite = true;
+          const auto handles = hora.submit(std::vector<Entry>{first, second});
+          EXPECT_TRUE(handles[0].wait().finite);
+          handles[1].wait();
+          ASSERT_TRUE(std::all_of(x.begin(), x.end(), [](float each) { return each == 1.0F; }));
+          const double sum = -3.0 * std::min(ranks, 2);
+          ASSERT_TRUE(std::all_of(y.begin(), y.end(), [=](double each) { return each == sum; }));
+        }
+      }
+    });
+  }
+}
+
 TEST(Runtime, ARankThatIsAbsentCountsAsZeros) {
   run_local_job(3, [](Runtime& hora) {
     std::vector<float> x(4, 6.0F);

@@ -382,7 +382,8 @@ TEST(DistributedOptimizer, UnusedParametersCountAsZerosOrStayWithoutGradient) {
 
 TEST(DistributedOptimizer, CompressesOnTheWire) {
   run_with_and_without_overlap(kRanks, [](Runtime& hora) {
-    for (const Compression compression : {Compression::fp16, Compression::bf16}) {
+    for (const Compression compression :
+         {Compression::fp16, Compression::bf16, Compression::mxfp8_e4m3, Compression::mxfp8_e5m2}) {
       auto w = parameter();
       auto optimizer =
           sgd(hora, named({{"w", w}}),

@@ -5,6 +5,5 @@ from hora._arguments import documents
 
 documented = documents(
     average="deprecated; True means op=Average, False op=Sum.",
-    compression="Compression.none, fp16 or bf16: how float32 and float64 elements travel; or a class with\n"
-    "compress() and decompress().",
+    compression="one of Compression: how floats travel; or a class with\ncompress() and decompress().",
 )

@@ -300,7 +300,7 @@ def DistributedOptimizer(
         optimizer: any of torch.optim's, or one like them; float16, bfloat16, float32 or float64 parameters,
             on the CPU or a GPU (one for each rank), or some here and some there.
         named_parameters: `model.named_parameters()`; errors then name parameters. The same on all ranks.
-        compression: Compression.none, fp16 or bf16: what gradients look like on the wire; or a class with
+        compression: one of Compression: what gradients look like on the wire; or a class with
             `compress(tensor)`, which returns (tensor to be reduced, context), and `decompress(tensor,
             context)`. A class that users wrote is not applied to sparse gradients.
         backward_passes_per_step: how many passes of backward() add up before gradients are reduced.
