@@ -24,9 +24,11 @@ namespace hora::kernels::HWY_NAMESPACE {
 
 constexpr std::size_t kLength = float8::kBlockElements;
 
-using Words = std::array<std::uint32_t, kLength>;
+// Blocks are taken a few at a time, in two steps. So the CPU need not wait for the scale of a block before it
+// can begin with the next one.
+constexpr std::size_t kFew = 8;
 
-/// One that has an element which is not finite.
+/// A block that has an element which is not finite.
 template <typename Format>
 void quantize_odd_block(std::uint8_t* elements, std::uint8_t* scale, const float* values) {
   std::uint32_t largest = 0;
@@ -38,45 +40,73 @@ void quantize_odd_block(std::uint8_t* elements, std::uint8_t* scale, const float
     elements[i] = static_cast<std::uint8_t>(float8::element_of<Format>(values[i] * inverse));
 }
 
-template <typename Format>
-void quantize_block(std::uint8_t* __restrict elements, std::uint8_t* scale, const float* __restrict values) {
+HWY_INLINE std::uint32_t largest_magnitude(const float* __restrict values) {
   std::int32_t largest = 0;  // with a sign, since more CPUs have a maximum of that
   for (std::size_t i = 0; i < kLength; ++i)
     largest = std::max(largest, static_cast<std::int32_t>(float8::magnitude_of(values[i])));
-  const auto magnitude = static_cast<std::uint32_t>(largest);
-  if (magnitude >= float8::kFloatInfinite) return quantize_odd_block<Format>(elements, scale, values);
-  const std::uint32_t exponent = float8::scale_of<Format>(magnitude);
-  *scale = static_cast<std::uint8_t>(exponent);
-  const float inverse = float8::inverse_of_scale(exponent);
-  alignas(64) Words words;  // in one loop compilers would compute in bytes and words by turns
+  return static_cast<std::uint32_t>(largest);
+}
+
+template <typename Format>
+HWY_INLINE void quantize_block(std::uint8_t* __restrict elements, const float* __restrict values,
+                               float inverse) {
+  alignas(64) std::array<std::uint32_t, kLength> words;  // one loop would change between bytes and words
   for (std::size_t i = 0; i < kLength; ++i) words[i] = float8::finite_element_of<Format>(values[i] * inverse);
   for (std::size_t i = 0; i < kLength; ++i) elements[i] = static_cast<std::uint8_t>(words[i]);
 }
 
 template <typename Format>
-void dequantize_block(float* __restrict values, const std::uint8_t* __restrict elements, std::uint8_t scale) {
-  const float twice = float8::twice_scale(scale);
-  for (std::size_t i = 0; i < kLength; ++i) values[i] = float8::value_of<Format>(elements[i], twice);
+HWY_INLINE void quantize_few(std::uint8_t* elements, std::uint8_t* scales, const float* values,
+                             std::size_t blocks) {
+  std::array<std::uint32_t, kFew> largest;
+  for (std::size_t k = 0; k < blocks; ++k) largest[k] = largest_magnitude(values + k * kLength);
+  for (std::size_t k = 0; k < blocks; ++k) {
+    const std::uint32_t exponent = float8::scale_of<Format>(largest[k]);
+    scales[k] = static_cast<std::uint8_t>(exponent);
+    if (largest[k] < float8::kFloatInfinite)
+      quantize_block<Format>(elements + k * kLength, values + k * kLength,
+                             float8::inverse_of_scale(exponent));
+    else
+      quantize_odd_block<Format>(elements + k * kLength, scales + k, values + k * kLength);
+  }
 }
 
-template <typename Format>
-void add_block(float* __restrict sums, const std::uint8_t* __restrict elements, std::uint8_t scale) {
-  const float twice = float8::twice_scale(scale);
-  for (std::size_t i = 0; i < kLength; ++i) sums[i] += float8::value_of<Format>(elements[i], twice);
+HWY_INLINE void multiply(float* __restrict to, const float* __restrict from, std::size_t count,
+                         float factor) {
+  for (std::size_t i = 0; i < count; ++i) to[i] = from[i] * factor;
 }
 
 template <typename Format>
 void quantize_as(std::uint8_t* elements, std::uint8_t* scales, const float* values, std::size_t blocks,
                  float factor) {
-  for (std::size_t k = 0; k < blocks; ++k) {
-    const float* __restrict block = values + k * kLength;
-    alignas(64) std::array<float, kLength> multiplied;
+  alignas(64) std::array<float, kFew * kLength> multiplied;
+  for (std::size_t k = 0; k < blocks; k += kFew) {
+    const std::size_t few = std::min(kFew, blocks - k);
+    const float* from = values + k * kLength;
     if (factor != 1.0F) {
-      for (std::size_t i = 0; i < kLength; ++i) multiplied[i] = block[i] * factor;
-      block = multiplied.data();
+      multiply(multiplied.data(), from, few * kLength, factor);
+      from = multiplied.data();
     }
-    quantize_block<Format>(elements + k * kLength, scales + k, block);
+    quantize_few<Format>(elements + k * kLength, scales + k, from, few);
   }
+}
+
+/// Whether an element is infinite or NaN.
+template <typename Format>
+HWY_INLINE bool is_odd(const std::uint8_t* __restrict elements) {
+  std::uint8_t largest = 0;
+  for (std::size_t i = 0; i < kLength; ++i)
+    largest = std::max(largest, static_cast<std::uint8_t>(elements[i] & 0x7F));
+  return largest >= Format::kInfinite;
+}
+
+template <typename Format>
+HWY_INLINE void dequantize_block(float* __restrict values, const std::uint8_t* __restrict elements,
+                                 std::uint8_t scale) {
+  const float twice = float8::twice_scale(scale);
+  for (std::size_t i = 0; i < kLength; ++i) values[i] = float8::finite_value_of<Format>(elements[i], twice);
+  if (!is_odd<Format>(elements)) return;
+  for (std::size_t i = 0; i < kLength; ++i) values[i] = float8::value_of<Format>(elements[i], twice);
 }
 
 template <typename Format>
@@ -88,19 +118,20 @@ void dequantize_as(float* values, const std::uint8_t* elements, const std::uint8
 
 template <typename Format>
 void sum_as(const BlockFloats& to, std::span<const BlockFloats> sources, std::size_t blocks, float factor) {
-  for (std::size_t k = 0; k < blocks; ++k) {
-    alignas(64) std::array<float, kLength> sums;
+  alignas(64) std::array<float, kFew * kLength> sums;
+  alignas(64) std::array<float, kFew * kLength> values;
+  for (std::size_t k = 0; k < blocks; k += kFew) {
+    const std::size_t few = std::min(kFew, blocks - k);
     for (std::size_t s = 0; s < sources.size(); ++s) {
       const auto* elements = reinterpret_cast<const std::uint8_t*>(sources[s].elements) + k * kLength;
-      const auto scale = static_cast<std::uint8_t>(sources[s].scales[k]);
-      if (s == 0)
-        dequantize_block<Format>(sums.data(), elements, scale);
-      else
-        add_block<Format>(sums.data(), elements, scale);
+      const auto* scales = reinterpret_cast<const std::uint8_t*>(sources[s].scales) + k;
+      dequantize_as<Format>(s == 0 ? sums.data() : values.data(), elements, scales, few);
+      if (s == 0) continue;
+      for (std::size_t i = 0; i < few * kLength; ++i) sums[i] += values[i];
     }
-    for (std::size_t i = 0; i < kLength; ++i) sums[i] *= factor;
-    quantize_block<Format>(reinterpret_cast<std::uint8_t*>(to.elements) + k * kLength,
-                           reinterpret_cast<std::uint8_t*>(to.scales) + k, sums.data());
+    multiply(values.data(), sums.data(), few * kLength, factor);
+    quantize_few<Format>(reinterpret_cast<std::uint8_t*>(to.elements) + k * kLength,
+                         reinterpret_cast<std::uint8_t*>(to.scales) + k, values.data(), few);
   }
 }
 
@@ -149,7 +180,7 @@ const std::byte* at(const void* data, std::size_t index, DType dtype) {
 }
 
 /// values[i] = factor * from[i], multiplied in float64.
-void multiply(float* values, const void* from, std::size_t count, double factor) {
+void multiply_wide(float* values, const void* from, std::size_t count, double factor) {
   std::array<double, kStep> wide;
   cast(wide.data(), DType::float64, from, DType::float64, count);
   for (std::size_t i = 0; i < count; ++i) wide[i] *= factor;
@@ -176,7 +207,7 @@ void quantize(const BlockFloats& to, DType format, const void* from, DType dtype
   for (std::size_t done = direct; done < count; done += kStep) {
     const std::size_t length = std::min(kStep, count - done);
     if (wide)
-      multiply(values.data(), at(from, done, dtype), length, factor);
+      multiply_wide(values.data(), at(from, done, dtype), length, factor);
     else
       cast(values.data(), DType::float32, at(from, done, dtype), dtype, length);
     std::fill_n(values.data() + length, blocks_of(length) * kBlockFloats - length, 0.0F);

@@ -85,21 +85,25 @@ constexpr std::uint32_t element_of(float scaled) {
   return stays ? Format::kInfinite | (std::bit_cast<std::uint32_t>(scaled) >> 24 & 0x80) : kAnyNan;
 }
 
-/// The value of an element, exactly, unless float32 does not have it: above 2^128 it is infinite.
+/// The value of a finite element, exactly, unless float32 does not have it: above 2^128 it is infinite.
 template <typename Format>
-constexpr float value_of(std::uint32_t element, float twice_scale) {
+constexpr float finite_value_of(std::uint32_t element, float twice_scale) {
   constexpr std::uint32_t kHalf = (126 - Format::kBias) << 23;  // half of the value, then twice the scale:
   constexpr std::uint32_t kSubnormal = kHalf + (1U << 23);      // so no operand is subnormal
-  const std::uint32_t magnitude = element & 0x7F;
-  const std::uint32_t moved = magnitude << Format::kShift;
   constexpr auto kOffset = std::bit_cast<float>(kSubnormal);
+  const std::uint32_t moved = (element & 0x7F) << Format::kShift;
   const float subnormal = std::bit_cast<float>(moved + kSubnormal) - kOffset;
-  const float half =
-      magnitude < (1U << (23 - Format::kShift)) ? subnormal : std::bit_cast<float>(moved + kHalf);
-  std::uint32_t bits = std::bit_cast<std::uint32_t>(half * twice_scale);
-  bits = magnitude >= Format::kInfinite ? kFloatInfinite : bits;
-  bits |= (element & 0x80) << 24;
-  bits = magnitude >= Format::kNan ? kFloatNan : bits;
+  const float half = moved < (1U << 23) ? subnormal : std::bit_cast<float>(moved + kHalf);
+  const std::uint32_t sign = (element & 0x80) << 24;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(half * twice_scale) | sign);
+}
+
+/// The same of any element.
+template <typename Format>
+constexpr float value_of(std::uint32_t element, float twice_scale) {
+  const std::uint32_t magnitude = element & 0x7F;
+  if (magnitude < Format::kInfinite) return finite_value_of<Format>(element, twice_scale);
+  const std::uint32_t bits = magnitude >= Format::kNan ? kFloatNan : kFloatInfinite | (element & 0x80) << 24;
   return std::bit_cast<float>(bits);
 }
 

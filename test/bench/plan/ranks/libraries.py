@@ -32,6 +32,10 @@ class Library(abc.ABC):
     def reduce_halves(self, name: str, tensor: torch.Tensor) -> None:
         """A sum for which float16 travels."""
 
+    def reduce_blocks(self, name: str, tensor: torch.Tensor) -> None:
+        """A sum for which block-scaled floats of 8 bits travel, where there are any."""
+        raise NotImplementedError
+
     @abc.abstractmethod
     def broadcast(self, model: nn.Module) -> None:
         """Gives all ranks the parameters of rank 0."""
@@ -132,6 +136,14 @@ class Hora(Horovod):
             tensor, name=name, op=self._hvd.Sum, compression=self._hvd.Compression.fp16
         )
         self._hvd.synchronize(handle)
+
+    def reduce_blocks(self, name: str, tensor: torch.Tensor) -> None:
+        import hora.torch
+
+        handle = hora.torch.allreduce_async_(
+            tensor, name=name, op=hora.torch.Sum, compression=hora.torch.Compression.mxfp8_e4m3
+        )
+        hora.torch.synchronize(handle)
 
     def lists(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """Where DistributedOptimizer puts gradients."""

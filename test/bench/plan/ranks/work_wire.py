@@ -28,9 +28,14 @@ def error(library: Library, count: int = 1 << 16) -> float:
 
 
 def work(
-    library: Library, cases: dict[str, int], iterations: int, full: bool = True, errors: bool = False
+    library: Library,
+    cases: dict[str, int],
+    iterations: int,
+    full: bool = True,
+    errors: bool = False,
+    blocks: bool = False,
 ) -> dict[str, Any]:
-    """full: float32, too. errors: how wrong sums are."""
+    """full: float32, too. errors: how wrong sums are. blocks: block-scaled floats of 8 bits, too."""
     results: dict[str, Any] = {}
     for case, size in cases.items():
         tensor = torch.zeros(size // 4)
@@ -39,6 +44,8 @@ def work(
             if full
             else {"float16": library.reduce_halves}
         )
+        if blocks:
+            reductions["mxfp8"] = library.reduce_blocks
         for kind, reduce in reductions.items():
             name = f"{kind}.{size}"
             turn = Turn(

@@ -18,7 +18,13 @@ def _experiment(plane: str, settings: Settings) -> Experiment:
         "cases": {named(size): size for size in sizes},
         "iterations": 3 if settings.quick else 10,
     }
-    hora = RankJob("hora", "hora", "wire", options, environment={"HORA_CPU_OPERATIONS": PLANES[plane]})
+    hora = RankJob(
+        "hora",
+        "hora",
+        "wire",
+        {**options, "blocks": True},
+        environment={"HORA_CPU_OPERATIONS": PLANES[plane]},
+    )
     half = {**options, "full": False}
     jobs: list[Job] = [
         hora,
@@ -42,13 +48,16 @@ def _errors(settings: Settings) -> list[Experiment]:
 
 
 def _pairs(cases: Cases) -> Cases:
-    """float16 and float32 of a size side by side."""
+    """float16, float32 and block-scaled floats of a size side by side."""
     derived: Cases = {}
     for case, figures in cases.items():
         kind, _, size = case.partition(", ")
         if kind == "float16":
-            full = cases.get(f"float32, {size}", {})
-            derived[size] = {**figures, **({"hora float32": full["hora"]} if "hora" in full else {})}
+            derived[size] = dict(figures)
+            for other in ("float32", "mxfp8"):
+                beside = cases.get(f"{other}, {size}", {})
+                if "hora" in beside:
+                    derived[size][f"hora {other}"] = beside["hora"]
     return derived
 
 
@@ -79,7 +88,7 @@ def _views() -> list[View]:
 ROW = Row(
     key="b7",
     title="16 bits on the wire",
-    what="float32 tensors that travel as float16. Horovod and DDP's hook cast before and after. The error is told in roundings: 1 is what rounding every input "
+    what="float32 tensors that travel as float16, and with Hora also as block-scaled floats of 8 bits. Horovod and DDP's hook cast before and after. The error is told in roundings: 1 is what rounding every input "
     "and the sum to float16, once each, may do. Gloo moves over TCP in either table.",
     missed="On loopback there is no wire: the kernel's copies, which are fewer bytes then, and the casts, which are more work, run on the same cores, so 1.7 is out of "
     "reach while a cast of a byte costs as much as the kernel's copy of one. Since casts are done inside of "
