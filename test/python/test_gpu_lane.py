@@ -143,6 +143,7 @@ def test_every_operation_gives_what_it_gives_on_the_cpu(operations: str):
         check(hvd.allreduce, x.t(), op=hvd.Sum)
         check(hvd.allreduce, x, op=hvd.Sum, prescale_factor=0.5, postscale_factor=4.0)
         check(hvd.allreduce, x, op=hvd.Sum, compression=hvd.Compression.fp16)
+        check(hvd.allreduce, x, op=hvd.Average, compression=hvd.Compression.mxfp8_e4m3)
         check(hvd.broadcast, x, 1)
         check(hvd.allgather, x[: 2 + rank])
         check(hvd.allgather, x[:0])
@@ -239,7 +240,7 @@ def test_training_gives_what_it_gives_on_the_cpu_bit_for_bit(operations: str):
         2,
         TRAIN
         + """
-for options in ({}, {"compression": hvd.Compression.fp16, "op": hvd.Sum}, {"groups": 2}, {"op": hvd.Adasum}, {"check_finite": True}):
+for options in ({}, {"compression": hvd.Compression.fp16, "op": hvd.Sum}, {"compression": hvd.Compression.mxfp8_e5m2}, {"groups": 2}, {"op": hvd.Adasum}, {"check_finite": True}):
     waits.clear()
     _, on_gpu = train(torch.float32, **options)
     assert waits, options
