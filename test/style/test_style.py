@@ -149,14 +149,15 @@ def sources_in(compiled: pathlib.Path) -> list[str]:
 
 
 def compiled_alike(sources: list[str]) -> dict[tuple[str, str], list[str]]:
-    """Sources by folder and compiler options."""
+    """Sources by folder and compiler options; those that are compiled by themselves stay so."""
     groups: dict[tuple[str, str], list[str]] = {}
     for entry in json.loads((ROOT / "build/default/compile_commands.json").read_text()):
         options = re.findall(r"(?<= )(?:-isystem \S+|-[DI]\S+|-std=\S+)", entry["command"])
         used = " ".join(option for option in options if not option.endswith("_EXPORTS"))
         for source in sources_in(pathlib.Path(entry["file"])):
+            place = os.path.dirname(source) if "/Unity/" in entry["file"] else source
             if source in sources:
-                groups.setdefault((os.path.dirname(source), used), []).append(source)
+                groups.setdefault((place, used), []).append(source)
     return groups
 
 
