@@ -82,7 +82,7 @@ void BlockFloatSums::carry_out(std::span<const Part> parts, std::size_t blocks, 
   const std::size_t own = shares.count(rank_);
   std::byte* const whole = memory;
   std::byte* const received = whole + shares.blocks * kBlockBytes;
-  std::byte* const result = received + ranks_ * own * kBlockBytes;
+  std::byte* const result = received + ranks_ * shares.each * kBlockBytes;  // the same place on all ranks
 
   const std::vector<BlockMove> moves = moves_of(parts, shares, size_of(dtype), whole);
   stream_.quantize(moves, {format, dtype, reduction.prescale});

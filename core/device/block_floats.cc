@@ -196,9 +196,7 @@ HWY_EXPORT(sum_floats);
 void quantize(const BlockFloats& to, DType format, const void* from, DType dtype, std::size_t count,
               double factor) {
   check(format);
-  const bool as_they_are =
-      dtype == DType::float32 && reinterpret_cast<std::uintptr_t>(from) % alignof(float) == 0;
-  const std::size_t direct = as_they_are ? count / kBlockFloats * kBlockFloats : 0;
+  const std::size_t direct = dtype == DType::float32 ? count / kBlockFloats * kBlockFloats : 0;
   const bool wide = dtype == DType::float64 && factor != 1.0;
   const float later = wide ? 1.0F : static_cast<float>(factor);
   HWY_DYNAMIC_DISPATCH(quantize_floats)
@@ -218,9 +216,7 @@ void quantize(const BlockFloats& to, DType format, const void* from, DType dtype
 
 void dequantize(void* to, DType dtype, const BlockFloats& from, DType format, std::size_t count) {
   check(format);
-  const bool as_they_are =
-      dtype == DType::float32 && reinterpret_cast<std::uintptr_t>(to) % alignof(float) == 0;
-  const std::size_t direct = as_they_are ? count / kBlockFloats * kBlockFloats : 0;
+  const std::size_t direct = dtype == DType::float32 ? count / kBlockFloats * kBlockFloats : 0;
   HWY_DYNAMIC_DISPATCH(dequantize_floats)(static_cast<float*>(to), from, format, direct / kBlockFloats);
   alignas(64) std::array<float, kStep> values;
   for (std::size_t done = direct; done < count; done += kStep) {

