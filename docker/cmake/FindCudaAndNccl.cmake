@@ -22,9 +22,17 @@ endif()
 find_path(CudaAndNccl_NCCL_INCLUDE_DIR nccl.h HINTS ENV NCCL_HOME ${CudaAndNccl_ROOT} PATHS ${CudaAndNccl_WHEELS}/nccl
           PATH_SUFFIXES include)
 
+if(CudaAndNccl_NCCL_INCLUDE_DIR)
+  file(STRINGS ${CudaAndNccl_NCCL_INCLUDE_DIR}/nccl.h CudaAndNccl_LINES REGEX "^#define NCCL_(MAJOR|MINOR|PATCH) [0-9]+")
+  string(REGEX REPLACE "[^0-9;]" "" CudaAndNccl_NUMBERS "${CudaAndNccl_LINES}")
+  list(JOIN CudaAndNccl_NUMBERS . CudaAndNccl_VERSION)
+endif()
+
 include(FindPackageHandleStandardArgs)
-find_package_handle_standard_args(CudaAndNccl REQUIRED_VARS CudaAndNccl_NVCC CudaAndNccl_CUDA_INCLUDE_DIR
-                                                            CudaAndNccl_NCCL_INCLUDE_DIR)
+find_package_handle_standard_args(
+  CudaAndNccl
+  REQUIRED_VARS CudaAndNccl_NVCC CudaAndNccl_CUDA_INCLUDE_DIR CudaAndNccl_NCCL_INCLUDE_DIR
+  VERSION_VAR CudaAndNccl_VERSION)
 if(CudaAndNccl_FOUND AND NOT TARGET CudaAndNccl::headers)
   add_library(CudaAndNccl::headers INTERFACE IMPORTED)
   target_include_directories(CudaAndNccl::headers SYSTEM INTERFACE ${CudaAndNccl_CUDA_INCLUDE_DIR}
