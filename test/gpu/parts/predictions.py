@@ -71,6 +71,8 @@ RULES: list[tuple[str, Callable[[Gpu, str], float]]] = [
     (r"G1 (?:un)?pack (.+)", lambda gpu, model: gpu.moves(2 * _gradients(model), 1)),
     # float32 in, 16 bits out, and back: 4 + 2 + 2 + 4 bytes.
     (r"G2 b?float16 round trip (.+)", lambda gpu, model: gpu.moves(3 * _gradients(model), 2)),
+    # A blocking communicator takes this. Those of Hora's do not block, so that any call can be given up, and
+    # NCCL starts a thread for each call: on an H100 ncclAllReduce alone then took 186 to 198 us.
     (
         r"G3 host time per batch, .*()",
         lambda gpu, _: WAIT + 2 * (LAUNCH + TABLE) + NCCL + RECORD,
