@@ -511,7 +511,6 @@ TEST_P(CollectiveSuite, ScattersWhatItReducesInAnyParts) {
   });
 }
 
-// Overlapping ones, used in turns, in one order on all ranks; buffers come from whichever made them.
 /// As the engine makes them of a collective's other calls; several tensors, of any length, in several rounds.
 TEST_P(CollectiveSuite, SumsBlockScaledFloatsToTheSameBitsEverywhere) {
   const std::vector<std::size_t> counts{0, 1, 31, 32, 33, 5'000};
@@ -543,6 +542,7 @@ TEST_P(CollectiveSuite, SumsBlockScaledFloatsToTheSameBitsEverywhere) {
   }
 }
 
+// Overlapping ones, used in turns, in one order on all ranks; buffers come from whichever made them.
 TEST_P(CollectiveSuite, SplitsIntoSmallerOnesThatWorkSideBySide) {
   run([](int rank, Collective& collective) {
     std::vector<std::vector<int>> sets{{0}, {ranks() - 1}, {}, {}};
