@@ -568,6 +568,17 @@ struct TileUnits {
   __device__ std::uint64_t at(unsigned k) const { return begin + k * kThreads; }
 };
 
+/// The words of four elements and the scales of this thread's units; where the tile has ended scales are 0.
+__device__ void load_blocks(std::uint32_t (&words)[kDepth], std::uint32_t (&scales)[kDepth],
+                            const TileUnits& units, std::uint64_t elements_at, std::uint64_t scales_at) {
+#pragma unroll
+  for (unsigned k = 0; k < kDepth; ++k) {
+    const std::uint64_t u = units.at(k);
+    load_if<1>(u < units.end, &words[k], elements_at + 4 * u);
+    scales[k] = u < units.end ? load_number<std::uint8_t>(scales_at + u / 8) : 0;
+  }
+}
+
 /// Makes blocks of the values that all threads of the block of threads have.
 template <typename Format>
 __device__ void store_blocks(const TileUnits& units, const float (&values)[kDepth][4], std::uint64_t elements,
@@ -619,12 +630,7 @@ __device__ void dequantize_tile(const Table& table) {
   const TileUnits units(count, blockIdx.x - table.first_tile[entry], table.tile_units);
   std::uint32_t words[kDepth];
   std::uint32_t scales[kDepth];
-#pragma unroll
-  for (unsigned k = 0; k < kDepth; ++k) {
-    const std::uint64_t u = units.at(k);
-    load_if<1>(u < units.end, &words[k], table.elements[entry] + 4 * u);
-    scales[k] = u < units.end ? load_number<std::uint8_t>(table.scales[entry] + u / 8) : 0;
-  }
+  load_blocks(words, scales, units, table.elements[entry], table.scales[entry]);
   bool odd = false;
 #pragma unroll
   for (unsigned k = 0; k < kDepth; ++k) {
@@ -673,12 +679,7 @@ __device__ void block_sum_tile(const Table& table) {
   for (std::uint32_t s = 0; s < table.sources; ++s) {
     std::uint32_t words[kDepth];
     std::uint32_t scales[kDepth];
-#pragma unroll
-    for (unsigned k = 0; k < kDepth; ++k) {
-      const std::uint64_t u = units.at(k);
-      load_if<1>(u < units.end, &words[k], table.elements[s] + 4 * u);
-      scales[k] = u < units.end ? load_number<std::uint8_t>(table.scales[s] + u / 8) : 0;
-    }
+    load_blocks(words, scales, units, table.elements[s], table.scales[s]);
 #pragma unroll
     for (unsigned k = 0; k < kDepth; ++k) {
 #pragma unroll
