@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -110,29 +111,39 @@ class DriversStream final : public CudaStream {
     launch_all({DType::uint8, DType::uint8});
   }
 
-  /// One launch, or as many as the list needs.
   void launch_all(const Conversion& conversion) {
-    std::span<const Move> left(list_);
-    while (!left.empty()) {
-      const bool large = kernels_->has_large() && left.size() > SmallMoves::kMost;
-      left = left.subspan(large ? launch_some(large_moves_, left, conversion, true)
-                                : launch_some(small_moves_, left, conversion, false));
-    }
+    const auto to_size = static_cast<std::uint32_t>(size_of(conversion.to));
+    const auto from_size = static_cast<std::uint32_t>(size_of(conversion.from));
+    launch_list(
+        std::span<const Move>(list_), small_moves_, large_moves_, conversion,
+        [=, this](auto& table, std::span<const Move> left) {
+          return fill(table, left, to_size, from_size, kernels_->multiprocessors());
+        },
+        [&](bool large) {
+          const bool bytes = !is_float(conversion.from);
+          return bytes ? kernels_->copy(large) : kernels_->move(conversion.to, conversion.from, large);
+        });
   }
 
-  template <typename Table>
-  std::size_t launch_some(std::unique_ptr<Table>& table, std::span<const Move> moves,
-                          const Conversion& conversion, bool large) {
-    if (!table) table = std::make_unique<Table>();
-    table->flag = conversion.flag;
-    table->factor = conversion.factor;
-    const bool bytes = !is_float(conversion.from);
-    const auto filled =
-        fill(*table, moves, static_cast<std::uint32_t>(size_of(conversion.to)),
-             static_cast<std::uint32_t>(size_of(conversion.from)), kernels_->multiprocessors());
-    launch(bytes ? kernels_->copy(large) : kernels_->move(conversion.to, conversion.from, large),
-           filled.tiles, table.get());
-    return filled.moves;
+  /// One launch, or as many as the list needs. `fill_some` puts the first moves of a list into a table.
+  template <typename AnyMove, typename Small, typename Large, typename AnyConversion, typename FillSome,
+            typename KernelOf>
+  void launch_list(std::span<const AnyMove> left, std::unique_ptr<Small>& small,
+                   std::unique_ptr<Large>& large, const AnyConversion& conversion, const FillSome& fill_some,
+                   const KernelOf& kernel) {
+    while (!left.empty()) {
+      const bool needs_large = kernels_->has_large() && left.size() > Small::kMost;
+      const auto launch_some = [&](auto& table) {
+        using Table = typename std::remove_reference_t<decltype(table)>::element_type;
+        if (!table) table = std::make_unique<Table>();
+        table->flag = conversion.flag;
+        table->factor = conversion.factor;
+        const Filled filled = fill_some(*table, left);
+        launch(kernel(needs_large), filled.tiles, table.get());
+        return filled.moves;
+      };
+      left = left.subspan(needs_large ? launch_some(large) : launch_some(small));
+    }
   }
 
   template <typename Table>
@@ -167,25 +178,12 @@ class DriversStream final : public CudaStream {
     for (const auto& each : moves) {
       if (each.count > 0) filled.push_back(each);
     }
-    std::span<const BlockMove> left(filled);
-    while (!left.empty()) {
-      const bool large = kernels_->has_large() && left.size() > SmallBlocks::kMost;
-      const auto launch_some_of = [&](auto& table) {
-        return launch_some_blocks(table, left, conversion, from_source, kernel(large));
-      };
-      left = left.subspan(large ? launch_some_of(large_blocks_) : launch_some_of(small_blocks_));
-    }
-  }
-
-  template <typename Table>
-  std::size_t launch_some_blocks(std::unique_ptr<Table>& table, std::span<const BlockMove> moves,
-                                 const BlockConversion& conversion, bool from_source, CUfunction kernel) {
-    if (!table) table = std::make_unique<Table>();
-    table->flag = conversion.flag;
-    table->factor = conversion.factor;
-    const auto taken = fill(*table, moves, from_source, kernels_->multiprocessors());
-    launch(kernel, taken.tiles, table.get());
-    return taken.moves;
+    launch_list(
+        std::span<const BlockMove>(filled), small_blocks_, large_blocks_, conversion,
+        [=, this](auto& table, std::span<const BlockMove> left) {
+          return fill(table, left, from_source, kernels_->multiprocessors());
+        },
+        kernel);
   }
 
   template <typename Table>
