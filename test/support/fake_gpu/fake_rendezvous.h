@@ -48,7 +48,8 @@ class FakeRendezvous {
   /// Two ranks whose GPUs are at one place of the bus; -1: there are none.
   [[nodiscard]] std::array<int, 2> sharers() const;
 
-  /// Tells all what this rank wants of a split, and looks whether all have.
+  /// Tells all what this rank wants of a split, and looks whether all have. A window takes the same way: its
+  /// color is the number of windows that there are, and its key the bytes.
   void ask_to_split(std::uint32_t number, int rank, int color, int key);
   [[nodiscard]] bool all_asked(std::uint32_t number) const;
   [[nodiscard]] int color(std::uint32_t number, int rank) const;
