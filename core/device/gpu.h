@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/device/graph_request.h"
 #include "core/device/stream.h"
 
 #include <array>
@@ -19,8 +20,7 @@ struct GpuMemory {
 };
 
 /// One GPU, as a rank uses it, always in its primary context, which the framework uses too. A call leaves the
-/// caller's current context as it was. While a stream of a framework is captured into a CUDA graph, `mark`
-/// and `allocate_on` refuse it; no other call looks for that. Thread-safe.
+/// caller's current context as it was. Thread-safe.
 class Gpu {
  public:
   virtual ~Gpu() = default;
@@ -39,6 +39,13 @@ class Gpu {
   /// The point that a framework's stream is at. Throws Error(invalid_argument) if work that is put on it is
   /// being captured into a graph.
   [[nodiscard]] virtual std::shared_ptr<Event> mark(void* stream) = 0;
+  /// Whether work that is put on a framework's stream is being captured into a graph. Throws
+  /// Error(invalid_argument) if an error has ended the capture. It throws that also for CUDA's default
+  /// stream, if this would have to wait for another stream that is being captured.
+  [[nodiscard]] virtual bool is_captured(void* stream) const = 0;
+  /// Puts a request into the graph into which a framework's stream is being captured. Throws as
+  /// `is_captured`, and Error(invalid_argument) if that is false.
+  [[nodiscard]] virtual std::shared_ptr<GraphRequest> request_in_graph(void* stream) = 0;
 
   /// A stream of its own, of the highest priority.
   [[nodiscard]] virtual std::unique_ptr<Stream> make_stream() = 0;
@@ -66,6 +73,9 @@ class Gpu {
   [[nodiscard]] virtual std::shared_ptr<std::byte> pin(std::shared_ptr<std::byte> memory,
                                                        std::size_t bytes) = 0;
 
+  /// Returns when the GPU has done all that this process has given it. Throws Error(internal) if it has
+  /// failed.
+  virtual void finish() = 0;
   [[nodiscard]] virtual GpuMemory memory() const = 0;
 };
 

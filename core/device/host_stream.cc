@@ -58,8 +58,8 @@ class HostStream final : public Stream {
   void copy(void* to, const void* from, std::size_t bytes) override {
     if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
   }
-  void zero(void* to, std::size_t bytes) override {
-    if (bytes > 0) std::memset(to, 0, bytes);
+  void set_bytes(void* to, std::byte value, std::size_t bytes) override {
+    if (bytes > 0) std::memset(to, std::to_integer<int>(value), bytes);
   }
   void move(std::span<const Move> moves, const Conversion& conversion) override {
     for (const auto& each : moves) {

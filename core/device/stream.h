@@ -68,7 +68,8 @@ class Stream {
 
   /// Between any two places that the device reaches; they may be the same, but must not overlap otherwise.
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
-  virtual void zero(void* to, std::size_t bytes) = 0;
+  /// Each byte becomes `value`.
+  virtual void set_bytes(void* to, std::byte value, std::size_t bytes) = 0;
   /// All in one pass. A move's places may be the same, if the dtypes have one size; they must not overlap
   /// otherwise.
   virtual void move(std::span<const Move> moves, const Conversion& conversion) = 0;

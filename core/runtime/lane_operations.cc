@@ -72,7 +72,7 @@ void LaneOperations::allreduce(std::vector<BatchItem>& items, std::uint32_t* fla
     const std::size_t length = number_count(decision->request);
     if (length == 0) continue;
     if (loan.entry->absent) {
-      lane_.stream->zero(loan.entry->output, byte_count(decision->request));
+      lane_.stream->set_bytes(loan.entry->output, std::byte{0}, byte_count(decision->request));
       loan.entry->input = loan.entry->output;
     }
     pieces.push_back({loan.entry->input, loan.entry->output, length, decision->request.symmetric_address,

@@ -284,8 +284,8 @@ TEST_F(GpuStream, CopiesAndZeroesBytes) {
   Mirror to(*gpu_, *stream_, random_bytes(70'000));
   host_->copy(to.host(3), from.host(5), 60'001);
   stream_->copy(to.gpu(3), from.gpu(5), 60'001);
-  host_->zero(to.host(100), 1001);
-  stream_->zero(to.gpu(100), 1001);
+  host_->set_bytes(to.host(100), std::byte{0}, 1001);
+  stream_->set_bytes(to.gpu(100), std::byte{0}, 1001);
   const auto got = to.read();
   EXPECT_EQ(got, to.expected());
 }

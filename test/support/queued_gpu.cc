@@ -4,6 +4,7 @@
 #include "core/base/memory.h"
 #include "core/device/host_stream.h"
 
+#include <cstdlib>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -43,8 +44,8 @@ class QueuedStream final : public Stream {
   void copy(void* to, const void* from, std::size_t bytes) override {
     put([this, to, from, bytes] { host_->copy(to, from, bytes); });
   }
-  void zero(void* to, std::size_t bytes) override {
-    put([this, to, bytes] { host_->zero(to, bytes); });
+  void set_bytes(void* to, std::byte value, std::size_t bytes) override {
+    put([this, to, value, bytes] { host_->set_bytes(to, value, bytes); });
   }
   void move(std::span<const Move> moves, const Conversion& conversion) override {
     put([this, all = std::vector(moves.begin(), moves.end()), conversion] { host_->move(all, conversion); });
@@ -130,6 +131,12 @@ class QueuedGpu final : public Gpu {
     done->open();
     return std::make_shared<QueuedEvent>(std::move(done));
   }
+  [[nodiscard]] bool is_captured(void* stream) const override {
+    return stream != nullptr && static_cast<const Gate*>(stream)->graph() != nullptr;
+  }
+  [[nodiscard]] std::shared_ptr<GraphRequest> request_in_graph(void* stream) override {
+    return static_cast<const Gate*>(stream)->graph()->add_request();
+  }
   [[nodiscard]] std::unique_ptr<Stream> make_stream() override { return std::make_unique<QueuedStream>(); }
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
     return allocate_zeroed(bytes);
@@ -148,6 +155,7 @@ class QueuedGpu final : public Gpu {
                                                std::size_t /*bytes*/) override {
     return memory;
   }
+  void finish() override {}
   [[nodiscard]] GpuMemory memory() const override { return {}; }
 
  private:
@@ -155,6 +163,62 @@ class QueuedGpu final : public Gpu {
 };
 
 }  // namespace
+
+class QueuedGraph::Request final : public GraphRequest {
+ public:
+  explicit Request(QueuedGraph& graph) : graph_(&graph) {}
+  [[nodiscard]] bool is_made() const override { return *word_ == 1; }
+  void hold_up(void* stream) const override {
+    if (static_cast<const Gate*>(stream)->graph() != graph_)
+      throw Error(Code::invalid_argument, "the operation is part of a CUDA graph: wait for it there");
+    for (const auto& part : graph_->parts_) {
+      if (part.request.get() != this) continue;
+      graph_->parts_.push_back({part.request, true});
+      return;
+    }
+  }
+  void release(Stream& own) const override {
+    put_on_queue(own, [word = word_] {
+      if (word->exchange(0) != 1) std::abort();  // it was released twice
+    });
+  }
+  [[nodiscard]] bool is_over() const override { return over_; }
+
+  void make() {
+    await();
+    *word_ = 1;
+  }
+  void await() const {
+    while (*word_ != 0) std::this_thread::yield();
+  }
+  void end() { over_ = true; }
+
+ private:
+  QueuedGraph* graph_;
+  const std::shared_ptr<std::atomic<int>> word_ = std::make_shared<std::atomic<int>>(0);
+  std::atomic<bool> over_{false};
+};
+
+QueuedGraph::~QueuedGraph() {
+  end();
+  for (const auto& part : parts_) part.request->end();
+}
+
+std::shared_ptr<GraphRequest> QueuedGraph::add_request() {
+  return parts_.emplace_back(Part{std::make_shared<Request>(*this), false}).request;
+}
+
+void QueuedGraph::run(const std::function<void()>& before_request, const std::function<void()>& after_wait) {
+  for (const auto& part : parts_) {
+    if (part.waits) {
+      part.request->await();
+      if (after_wait) after_wait();
+    } else {
+      if (before_request) before_request();
+      part.request->make();
+    }
+  }
+}
 
 void Gate::open() {
   {

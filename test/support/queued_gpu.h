@@ -3,12 +3,16 @@
 
 #include "core/backend/nccl_module.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 namespace hora {
+
+class QueuedGraph;
 
 /// A stream of the user's, for Entry::stream: the work that has been put on it so far is done when the gate
 /// is open. Outlives all that wait for it.
@@ -25,13 +29,42 @@ class Gate {
   [[nodiscard]] bool is_awaited() const;
   [[nodiscard]] bool is_open() const;
   [[nodiscard]] bool is_broken() const;
+  /// Into which the stream is being captured; null: it is not.
+  [[nodiscard]] QueuedGraph* graph() const { return graph_; }
 
  private:
+  friend class QueuedGraph;
+  std::atomic<QueuedGraph*> graph_{nullptr};
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   mutable bool awaited_ = false;
   bool open_ = false;
   bool broken_ = false;
+};
+
+/// A graph that is captured on a user's stream, until `end`. It consists of requests, and of points that wait
+/// for them.
+class QueuedGraph {
+ public:
+  explicit QueuedGraph(Gate& stream) : stream_(stream) { stream_.graph_ = this; }
+  ~QueuedGraph();
+  QueuedGraph(const QueuedGraph&) = delete;
+  QueuedGraph& operator=(const QueuedGraph&) = delete;
+
+  std::shared_ptr<GraphRequest> add_request();
+  void end() { stream_.graph_ = nullptr; }
+  /// Runs it on this thread. `before_request`, `after_wait`: what the graph has before each request and after
+  /// each point.
+  void run(const std::function<void()>& before_request = {}, const std::function<void()>& after_wait = {});
+
+ private:
+  class Request;
+  struct Part {
+    std::shared_ptr<Request> request;
+    bool waits;
+  };
+  Gate& stream_;
+  std::vector<Part> parts_;
 };
 
 /// A GPU for tests of what is made for any: its memory is the host's, and each of its streams a thread that

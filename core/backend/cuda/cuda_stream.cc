@@ -40,10 +40,12 @@ class DriversStream final : public CudaStream {
                    about_);
   }
 
-  void zero(void* to, std::size_t bytes) override {
+  void set_bytes(void* to, std::byte value, std::size_t bytes) override {
     if (bytes == 0) return;
     const CurrentContext current(*context_);
-    driver().check(driver().memset_d8_async(address(to), 0, bytes, handle()), "cuMemsetD8Async", about_);
+    driver().check(
+        driver().memset_d8_async(address(to), std::to_integer<unsigned char>(value), bytes, handle()),
+        "cuMemsetD8Async", about_);
   }
 
   void move(std::span<const Move> moves, const Conversion& conversion) override {

@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -48,6 +49,15 @@ struct CudaDriver {
   decltype(&::cuStreamSynchronize) stream_synchronize = nullptr;
   decltype(&::cuStreamWaitEvent) stream_wait_event = nullptr;
   decltype(&::cuStreamIsCapturing) stream_is_capturing = nullptr;
+  decltype(&::cuStreamBatchMemOp) stream_batch_mem_op = nullptr;
+  /// In its second version, which every driver has: the headers have the one of their own version.
+  CUresult (*stream_get_capture_info)(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* number,
+                                      CUgraph* graph, const CUgraphNode** dependencies,
+                                      std::size_t* count) = nullptr;
+
+  decltype(&::cuUserObjectCreate) user_object_create = nullptr;
+  decltype(&::cuUserObjectRelease) user_object_release = nullptr;
+  decltype(&::cuGraphRetainUserObject) graph_retain_user_object = nullptr;
 
   decltype(&::cuEventCreate) event_create = nullptr;
   decltype(&::cuEventDestroy) event_destroy = nullptr;
@@ -102,6 +112,11 @@ void for_each_function(CudaDriver& driver, Visit visit) {
   visit(driver.stream_synchronize, "cuStreamSynchronize");
   visit(driver.stream_wait_event, "cuStreamWaitEvent");
   visit(driver.stream_is_capturing, "cuStreamIsCapturing");
+  visit(driver.stream_batch_mem_op, "cuStreamBatchMemOp_v2");
+  visit(driver.stream_get_capture_info, "cuStreamGetCaptureInfo_v2");
+  visit(driver.user_object_create, "cuUserObjectCreate");
+  visit(driver.user_object_release, "cuUserObjectRelease");
+  visit(driver.graph_retain_user_object, "cuGraphRetainUserObject");
   visit(driver.event_create, "cuEventCreate");
   visit(driver.event_destroy, "cuEventDestroy_v2");
   visit(driver.event_record, "cuEventRecord");

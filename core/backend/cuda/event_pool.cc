@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cuda/event_pool.h"
 
+#include "core/backend/cuda/capture.h"
+
 #include <hora/status.h>
 
 #include <fmt/format.h>
@@ -30,7 +32,8 @@ class EventPool::Point final : public Event {
     const CurrentContext current(*pool_->context_);
     const CudaDriver& driver = pool_->context_->driver();
     const auto handle = static_cast<CUstream>(stream);
-    refuse_capture(driver, handle, "wait for it outside of the capture");
+    refuse_capture(driver, handle,
+                   "the operation is not part of the graph, so wait for it before the capture, or after it");
     driver.check(driver.stream_wait_event(handle, event_, CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent",
                  about());
   }
@@ -80,20 +83,6 @@ CUevent EventPool::take() {
 void EventPool::give_back(CUevent event) noexcept {
   const std::lock_guard lock(mutex_);
   free_.push_back(event);
-}
-
-void refuse_capture(const CudaDriver& driver, CUstream stream, const char* remedy) {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  const CUresult result = driver.stream_is_capturing(stream, &status);
-  // The second: the legacy default stream would have to wait for one that is being captured.
-  const bool implied = result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-  if (!implied) driver.check(result, "cuStreamIsCapturing");
-  if (!implied && status == CU_STREAM_CAPTURE_STATUS_NONE) return;
-  throw Error(
-      Code::invalid_argument,
-      fmt::format("the stream is being captured into a CUDA graph; an operation of Hora cannot be part of "
-                  "one: {}",
-                  remedy));
 }
 
 }  // namespace hora::cuda

@@ -35,8 +35,4 @@ class EventPool : public std::enable_shared_from_this<EventPool> {
   std::size_t made_ = 0;
 };
 
-/// Throws Error(invalid_argument), with `remedy`, if what is put on the stream is being captured into a
-/// graph. The context is the current one.
-void refuse_capture(const CudaDriver& driver, CUstream stream, const char* remedy);
-
 }  // namespace hora::cuda

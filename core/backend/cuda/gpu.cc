@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cuda/gpu.h"
 
+#include "core/backend/cuda/capture.h"
 #include "core/backend/cuda/cuda_stream.h"
 #include "core/backend/cuda/event_pool.h"
+#include "core/backend/cuda/graph_request.h"
 #include "core/backend/cuda/kernel_module.h"
 #include "core/backend/cuda/stream_frees.h"
 #include "core/backend/cuda/stream_handle.h"
@@ -51,6 +53,7 @@ class DriversGpu final : public CudaGpu {
         events_(std::make_shared<EventPool>(context_)),
         counters_(std::make_shared<Counters>()),
         frees_(std::make_shared<StreamFrees>(context_)),
+        words_(std::make_shared<GraphWords>(context_)),
         about_(fmt::format("cuda:{}", context_->index())),
         pools_(context_->attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0) {}
 
@@ -92,8 +95,17 @@ class DriversGpu final : public CudaGpu {
 
   [[nodiscard]] std::shared_ptr<Event> mark(void* stream) override {
     const CurrentContext current(*context_);
-    refuse_capture(driver(), static_cast<CUstream>(stream), "submit it outside of the capture");
+    refuse_capture(driver(), static_cast<CUstream>(stream), "use another stream, or end the capture");
     return events_->mark(static_cast<CUstream>(stream));
+  }
+
+  [[nodiscard]] bool is_captured(void* stream) const override {
+    const CurrentContext current(*context_);
+    return capture_of(driver(), static_cast<CUstream>(stream)).has_value();
+  }
+
+  [[nodiscard]] std::shared_ptr<GraphRequest> request_in_graph(void* stream) override {
+    return cuda::request_in_graph(context_, *words_, static_cast<CUstream>(stream));
   }
 
   [[nodiscard]] std::unique_ptr<Stream> make_stream() override {
@@ -114,7 +126,7 @@ class DriversGpu final : public CudaGpu {
   [[nodiscard]] std::shared_ptr<std::byte> allocate_on(void* stream, std::size_t bytes) override {
     const CurrentContext current(*context_);
     const auto handle = static_cast<CUstream>(stream);
-    refuse_capture(driver(), handle, "allocate outside of the capture");
+    refuse_capture(driver(), handle, "allocate before the capture, or after it");
     return allocate_in_order(handle, handle, bytes);
   }
 
@@ -158,6 +170,11 @@ class DriversGpu final : public CudaGpu {
               in_context(*context, [&] { context->driver().mem_host_unregister(each); });
               counters->pinned -= static_cast<std::ptrdiff_t>(bytes);
             }};
+  }
+
+  void finish() override {
+    const CurrentContext current(*context_);
+    driver().check(driver().ctx_synchronize(), "cuCtxSynchronize", about_);
   }
 
   [[nodiscard]] GpuMemory memory() const override {
@@ -245,6 +262,7 @@ class DriversGpu final : public CudaGpu {
   const std::shared_ptr<EventPool> events_;
   const std::shared_ptr<Counters> counters_;
   const std::shared_ptr<StreamFrees> frees_;
+  const std::shared_ptr<GraphWords> words_;
   const std::string about_;
   const bool pools_;
   std::mutex mutex_;

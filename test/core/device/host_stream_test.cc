@@ -15,7 +15,7 @@ TEST(HostStream, CopiesAndZeroes) {
   std::vector<float> to(3);
   stream->copy(to.data(), from.data(), 12);
   EXPECT_EQ(to, from);
-  stream->zero(to.data(), 12);
+  stream->set_bytes(to.data(), std::byte{0}, 12);
   EXPECT_EQ(to, std::vector<float>(3));
   stream->copy(nullptr, nullptr, 0);
 }

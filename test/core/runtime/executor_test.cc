@@ -115,7 +115,9 @@ class Fragile final : public Stream {
  public:
   Fragile(std::unique_ptr<Stream> inner, int calls) : inner_(std::move(inner)), calls_(calls) {}
   void copy(void* to, const void* from, std::size_t bytes) override { next().copy(to, from, bytes); }
-  void zero(void* to, std::size_t bytes) override { next().zero(to, bytes); }
+  void set_bytes(void* to, std::byte value, std::size_t bytes) override {
+    next().set_bytes(to, value, bytes);
+  }
   void move(std::span<const Move> moves, const Conversion& conversion) override {
     next().move(moves, conversion);
   }

@@ -48,6 +48,8 @@ constexpr std::array kErrors{
               "operation would make the legacy stream depend on a capturing blocking stream"},
     ErrorText{CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
               "dependency created on uncaptured work in another stream"},
+    ErrorText{CUDA_ERROR_CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT",
+              "operation not permitted on an event last recorded in a capturing stream"},
     ErrorText{CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 

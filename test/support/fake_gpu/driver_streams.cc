@@ -29,6 +29,15 @@ CUresult spoil_capture(FakeMachine& machine, CUresult result) {
   return result;
 }
 
+/// The stream waits for an event of the graph, and so becomes a part of that. Hora's own streams never do.
+CUresult follow(FakeMachine& machine, CUstream_st& stream, const std::shared_ptr<CUgraph_st>& graph) {
+  if (!stream.frameworks) return spoil_capture(machine, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+  if (stream.graph != nullptr && stream.graph != graph)
+    return spoil_capture(machine, CUDA_ERROR_STREAM_CAPTURE_MERGE);
+  stream.graph = graph;
+  return CUDA_SUCCESS;
+}
+
 void run_kernel(FakeMachine& machine, int gpu, const FakeKernel& kernel,
                 const std::vector<std::byte>& parameters, unsigned grid) {
   const auto reached = [&](const void* data, std::size_t bytes) {
@@ -72,41 +81,14 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned /*flags*/) {
   return fake_call("cuStreamWaitEvent", FakeCall::plain, [&](FakeMachine& machine, FakeLock&) {
     return on_fake_stream(machine, stream, [&](CUstream_st& on) {
       return with_event(machine, event, [&](const std::shared_ptr<CUevent_st>& point) {
-        if (on.capturing) return spoil_capture(machine, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+        if (const auto graph = point->captured.lock()) return follow(machine, on, graph);
+        if (on.graph) return spoil_capture(machine, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
         const auto ready = [&machine, point, until = point->recorded] {
           return point->reached >= until || machine.gpu(point->gpu).error != CUDA_SUCCESS;
         };
         machine.put(&on, {[] {}, ready});
         return CUDA_SUCCESS;
       });
-    });
-  });
-}
-
-CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
-  return fake_call("cuStreamIsCapturing", FakeCall::plain, [&](FakeMachine& machine, FakeLock&) {
-    return on_fake_stream(machine, stream, [&](CUstream_st& on) {
-      *status = on.capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
-      return CUDA_SUCCESS;
-    });
-  });
-}
-
-CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode /*mode*/) {
-  return fake_call("cuStreamBeginCapture", FakeCall::plain, [&](FakeMachine& machine, FakeLock&) {
-    return on_fake_stream(machine, stream, [&](CUstream_st& on) {
-      on.capturing = true;
-      return CUDA_SUCCESS;
-    });
-  });
-}
-
-CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
-  return fake_call("cuStreamEndCapture", FakeCall::plain, [&](FakeMachine& machine, FakeLock&) {
-    return on_fake_stream(machine, stream, [&](CUstream_st& on) {
-      *graph = nullptr;
-      on.capturing = false;
-      return CUDA_SUCCESS;
     });
   });
 }
@@ -156,7 +138,8 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
     return on_fake_stream(machine, stream, [&](CUstream_st& on) {
       return with_event(machine, event, [&](const std::shared_ptr<CUevent_st>& point) {
         if (point->gpu != on.gpu) return CUDA_ERROR_INVALID_HANDLE;
-        if (on.capturing) return spoil_capture(machine, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        point->captured = on.graph;
+        if (on.graph) return CUDA_SUCCESS;
         machine.put(&on, {[&machine, point, number = ++point->recorded] {
                             const std::lock_guard lock(machine.mutex);
                             point->reached = std::max(point->reached, number);
@@ -170,7 +153,8 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
 
 CUresult cuEventQuery(CUevent event) {
   return fake_call("cuEventQuery", FakeCall::unsafe, [&](FakeMachine& machine, FakeLock&) {
-    return with_event(machine, event, [](const std::shared_ptr<CUevent_st>& point) {
+    return with_event(machine, event, [&](const std::shared_ptr<CUevent_st>& point) {
+      if (!point->captured.expired()) return spoil_capture(machine, CUDA_ERROR_CAPTURED_EVENT);
       return point->reached == point->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
     });
   });

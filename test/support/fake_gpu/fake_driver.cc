@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/support/fake_gpu/fake_driver.h"
 
+#include "test/support/fake_gpu/driver_graphs.h"
 #include "test/support/fake_gpu/fake_machine.h"
 
 namespace hora {
@@ -45,6 +46,11 @@ cuda::CudaDriver FakeDriver::table() const {
           &::cuStreamSynchronize,
           &::cuStreamWaitEvent,
           &::cuStreamIsCapturing,
+          &::cuStreamBatchMemOp,
+          &::cuStreamGetCaptureInfo_v2,
+          &::cuUserObjectCreate,
+          &::cuUserObjectRelease,
+          &::cuGraphRetainUserObject,
           &::cuEventCreate,
           &::cuEventDestroy,
           &::cuEventRecord,
@@ -99,7 +105,11 @@ CUstream FakeDriver::make_stream(int gpu) {
 
 void FakeDriver::capture(CUstream stream, bool on) {
   const std::lock_guard lock(machine_->mutex);
-  stream->capturing = on;
+  if (on) {
+    machine_->begin_capture(stream);
+  } else {
+    machine_->end_capture(stream);
+  }
 }
 
 bool FakeDriver::spoilt_capture() const {

@@ -51,7 +51,8 @@ class FakeDriver {
 
   /// The functions of the driver that Hora uses. More of them are declared by <cuda.h>, and can be called by
   /// name: cuLaunchHostFunc, cuCtxGetDevice, cuCtxGetCurrent, cuStreamGetDevice, cuEventSynchronize,
-  /// cuStreamBeginCapture, cuStreamEndCapture.
+  /// cuStreamBeginCapture, cuStreamEndCapture, cuGraphInstantiate, cuGraphLaunch, cuGraphExecDestroy,
+  /// cuGraphDestroy.
   [[nodiscard]] cuda::CudaDriver table() const;
 
   /// Sets the version that cuDriverGetVersion returns: 13000 is 13.0.
@@ -72,7 +73,7 @@ class FakeDriver {
 
   /// A framework's stream, which belongs to this.
   [[nodiscard]] CUstream make_stream(int gpu);
-  /// Whether work that is put on the stream is being captured.
+  /// Whether work that is put on the stream is being captured, into a graph that nobody gets.
   void capture(CUstream stream, bool on);
   /// Whether a call has spoilt a capture: by a thread that had not said that it has nothing to do with it, or
   /// one that would have tied it to what is not part of it.

@@ -86,8 +86,22 @@ void FakeMachine::close(CUstream_st* stream) {
 }
 
 void FakeMachine::put(CUstream_st* stream, FakeTask task) {
+  if (stream->graph) return stream->graph->tasks.push_back(std::move(task));
   stream->tasks.push_back(std::move(task));
   changed.notify_all();
+}
+
+void FakeMachine::begin_capture(CUstream_st* stream) {
+  stream->graph = std::make_shared<CUgraph_st>();
+  stream->graph->number = ++captures_;
+}
+
+std::shared_ptr<CUgraph_st> FakeMachine::end_capture(CUstream_st* stream) {
+  const auto graph = stream->graph;
+  for (auto* each : streams) {
+    if (each->graph == graph) each->graph = nullptr;
+  }
+  return graph;
 }
 
 void FakeMachine::work(CUstream_st& stream, FakeLock& lock) {
@@ -196,12 +210,13 @@ void FakeMachine::fail(int gpu, CUresult error) {
 }
 
 bool FakeMachine::captures() const {
-  return std::any_of(streams.begin(), streams.end(), [](const auto* stream) { return stream->capturing; });
+  return std::any_of(streams.begin(), streams.end(),
+                     [](const auto* stream) { return stream->graph != nullptr; });
 }
 
 bool FakeMachine::captures(int gpu) const {
   return std::any_of(streams.begin(), streams.end(),
-                     [=](const auto* stream) { return stream->capturing && stream->gpu == gpu; });
+                     [=](const auto* stream) { return stream->graph != nullptr && stream->gpu == gpu; });
 }
 
 CUresult fake_call(const char* function, FakeCall kind,

@@ -27,8 +27,9 @@ struct CUctx_st {
 
 struct CUevent_st {
   int gpu = 0;
-  std::uint64_t recorded = 0;  ///< how often
-  std::uint64_t reached = 0;   ///< of these
+  std::uint64_t recorded = 0;               ///< how often
+  std::uint64_t reached = 0;                ///< of these
+  std::weak_ptr<CUgraph_st> captured = {};  ///< where it was recorded last
 };
 
 /// Something to do on a stream.
@@ -37,11 +38,30 @@ struct FakeTask {
   std::function<bool()> ready;  ///< with it; empty: at once
 };
 
+/// The parts of a captured graph, in the order in which they were captured, which is one of those in which
+/// they may run.
+struct CUgraph_st {
+  std::uint64_t number = 0;  ///< of the capture
+  std::vector<FakeTask> tasks = {};
+  std::vector<std::shared_ptr<void>> objects = {};  ///< the user objects that it keeps
+};
+
+/// A graph in a form that can run.
+struct CUgraphExec_st {
+  std::vector<FakeTask> tasks;
+  std::vector<std::shared_ptr<void>> objects;
+};
+
+struct CUuserObject_st {
+  std::shared_ptr<void> owner;  ///< destroys what the object stands for
+  unsigned references = 0;      ///< beside those of graphs
+};
+
 struct CUstream_st {
   int gpu = 0;
-  bool frameworks = false;  ///< made by FakeDriver::make_stream, or the default stream
-  bool capturing = false;
-  bool closing = false;  ///< its thread ends when nothing is left
+  bool frameworks = false;                 ///< made by a framework, or the default stream
+  std::shared_ptr<CUgraph_st> graph = {};  ///< into which it is being captured; null: it is not
+  bool closing = false;                    ///< its thread ends when nothing is left
   bool busy = false;
   std::deque<FakeTask> tasks;
 };
@@ -96,7 +116,11 @@ class FakeMachine {
 
   CUstream_st* add_stream(int gpu, bool frameworks);
   void close(CUstream_st* stream);
+  /// A stream that is being captured gets nothing to do; its graph does.
   void put(CUstream_st* stream, FakeTask task);
+  void begin_capture(CUstream_st* stream);
+  /// Of all streams of that graph.
+  std::shared_ptr<CUgraph_st> end_capture(CUstream_st* stream);
   /// Waits; without the lock meanwhile.
   void finish(int gpu, std::unique_lock<std::mutex>& lock);
   void finish(CUstream_st* stream, std::unique_lock<std::mutex>& lock);
@@ -125,6 +149,9 @@ class FakeMachine {
   std::set<CUstream_st*> streams;                            ///< those that may be used
   std::map<CUevent, std::shared_ptr<CUevent_st>> events;
   std::map<CUmodule, std::unique_ptr<CUmod_st>> modules;
+  std::map<CUgraph, std::shared_ptr<CUgraph_st>> graphs;
+  std::map<CUgraphExec, std::shared_ptr<CUgraphExec_st>> executables;
+  std::map<CUuserObject, std::unique_ptr<CUuserObject_st>> objects;
 
  private:
   void work(CUstream_st& stream, std::unique_lock<std::mutex>& lock);
@@ -133,6 +160,7 @@ class FakeMachine {
   std::map<std::uintptr_t, FakeBlock> blocks_;
   std::vector<std::unique_ptr<CUstream_st>> all_streams_;  ///< also those that were closed
   int threads_ = 0;                                        ///< of streams; each ends by itself
+  std::uint64_t captures_ = 0;                             ///< so far
   bool ending_ = false;
 };
 

@@ -182,7 +182,7 @@ TEST_F(CudaStreamTest, MovesThousandsInAsManyLaunchesAsTheyNeed) {
     const auto fresh = open_cuda_gpu(fake.table(), 0);
     const auto own = fresh->make_stream();
     const int before = fake.calls("cuLaunchKernel");
-    own->zero(to.get(), kTensors * sizeof(double));
+    own->set_bytes(to.get(), std::byte{0}, kTensors * sizeof(double));
     own->move(moves, {DType::float64, DType::float32});
     wait_for(own->mark().get());
     EXPECT_EQ(fake.calls("cuLaunchKernel"), before + (version == 13000 ? 5 : 35));
@@ -339,10 +339,10 @@ TEST_F(CudaStreamTest, CopiesBetweenHostAndGpuInOrder) {
   const auto back = gpu->allocate_pinned(100);
   std::memset(pinned.get(), 7, 100);
   stream->copy(memory.get(), pinned.get(), 100);
-  stream->zero(memory.get(), 50);
+  stream->set_bytes(memory.get(), std::byte{0}, 50);
   stream->copy(back.get(), memory.get(), 100);
   stream->copy(nullptr, nullptr, 0);
-  stream->zero(nullptr, 0);
+  stream->set_bytes(nullptr, std::byte{0}, 0);
   finish();
   EXPECT_EQ(back.get()[49], std::byte{0});
   EXPECT_EQ(back.get()[50], std::byte{7});
@@ -375,7 +375,7 @@ TEST_F(CudaStreamTest, SaysThatTheGpuHasFailed) {
   const auto memory = gpu->allocate(4);
   const auto event = stream->mark();
   fake.fail(0, CUDA_ERROR_LAUNCH_FAILED);
-  const Status status = thrown([&] { stream->zero(memory.get(), 4); });
+  const Status status = thrown([&] { stream->set_bytes(memory.get(), std::byte{0}, 4); });
   EXPECT_EQ(status.code, Code::internal);
   EXPECT_EQ(status.message,
             "cuMemsetD8Async (cuda:0) failed with CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure");

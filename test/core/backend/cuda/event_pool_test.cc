@@ -115,10 +115,10 @@ TEST_F(EventPoolTest, LeavesAStreamAloneThatIsBeingCaptured) {
   fake.capture(first, true);
   const Status status = thrown([&] { event->hold_up(first); });
   EXPECT_EQ(status.code, Code::invalid_argument);
-  EXPECT_EQ(
-      status.message,
-      "the stream is being captured into a CUDA graph; an operation of Hora cannot be part of one: wait for "
-      "it outside of the capture");
+  EXPECT_EQ(status.message,
+            "the stream is being captured into a CUDA graph: the operation is not part of the graph, so wait "
+            "for it "
+            "before the capture, or after it");
   wait_for(event.get());
   EXPECT_FALSE(fake.spoilt_capture());
 }

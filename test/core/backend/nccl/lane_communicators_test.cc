@@ -71,7 +71,7 @@ TEST(LaneCommunicators, FreesMemoryWhenTheStreamHasLeftIt) {
   auto data = lane.context().memory->allocate(4, false);
   world->meet(data.get());
   ranks.driver.hold(0);
-  lane.stream().zero(data.get(), 4);
+  lane.stream().set_bytes(data.get(), std::byte{0}, 4);
   data.reset();
   lane.begin();
   EXPECT_EQ(ranks.nccl.usage().registrations, 0);

@@ -103,7 +103,7 @@ TEST(NcclMemory, WaitsForUsersStreamsBeforeItIsFreed) {
   NcclRanks ranks(1);
   auto data = ranks.at(0).context.memory->allocate(100, true);
   ranks.driver.hold(0);
-  ranks.at(0).stream->zero(data.get(), 100);
+  ranks.at(0).stream->set_bytes(data.get(), std::byte{0}, 100);
   std::thread user([&] { data.reset(); });
   while (ranks.driver.calls("cuCtxSynchronize") == 0) std::this_thread::yield();
   EXPECT_EQ(ranks.nccl.usage().blocks, 1);
@@ -150,7 +150,7 @@ TEST(NcclMemory, IsKeptAndNobodyWaitsWhenNcclDoesNotLetGo) {
   auto data = memory->allocate(100, true);
   memory->abandon();
   ranks.driver.hold(0);
-  ranks.at(0).stream->zero(data.get(), 100);
+  ranks.at(0).stream->set_bytes(data.get(), std::byte{0}, 100);
   data.reset();
   EXPECT_EQ(ranks.nccl.usage().blocks, 1);
   ranks.driver.release(0);

@@ -54,7 +54,7 @@ TEST(UnregisteredCopies, GiveMemoryBackBehindWhatIsOnTheStream) {
     UnregisteredCopies copies(own.lane, *own.world);
     own.ranks.driver.hold(0);
     auto* place = static_cast<std::byte*>(copies.written(own.memory.get(), 64));
-    own.lane.stream().zero(place, 64);
+    own.lane.stream().set_bytes(place, std::byte{0}, 64);
     copies.end();
   }
   EXPECT_EQ(own.ranks.driver.usage(0).blocks, before + 1);

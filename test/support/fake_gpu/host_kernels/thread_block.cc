@@ -12,17 +12,16 @@ thread_local HostIndex blockIdx;
 namespace hora {
 namespace {
 
-/// The launch that the calling thread runs.
+/// A launch while a thread runs it.
 class Launch {
  public:
-  static Launch& of_this_thread() {
-    thread_local Launch launch;
-    return launch;
-  }
+  /// That of the calling thread. It is on the thread's stack: an object of the thread itself would be
+  /// destroyed after the thread has told others that it ends.
+  static Launch& of_this_thread() { return *current; }
 
   bool run(const HostLaunch& launch) {
+    current = this;
     launch_ = &launch;
-    aligned_ = true;
     for (blockIdx.x = 0; blockIdx.x < launch.grid; ++blockIdx.x) {
       next_ = 0;
       any_ = all_came_ = false;
@@ -69,6 +68,8 @@ class Launch {
     }
   }
 
+  static thread_local Launch* current;
+
   const HostLaunch* launch_ = nullptr;
   bool aligned_ = true;
   // Of the block at hand.
@@ -77,6 +78,8 @@ class Launch {
   bool all_came_ = false;                          // to the place where they wait
   std::vector<std::vector<std::uint32_t>> given_;  // by each thread, to its neighbours
 };
+
+thread_local Launch* Launch::current = nullptr;
 
 }  // namespace
 
@@ -88,7 +91,7 @@ void exchange_largest(std::uint32_t* values, unsigned count, unsigned neighbours
   Launch::of_this_thread().exchange_largest(values, count, neighbours);
 }
 
-bool hora_run_blocks(const HostLaunch& launch) { return Launch::of_this_thread().run(launch); }
+bool hora_run_blocks(const HostLaunch& launch) { return Launch().run(launch); }
 
 }  // namespace hora
 
