@@ -35,6 +35,8 @@ void Executor::carry_out(std::span<const Decision> decisions, const Batch& batch
   RunningBatch running{decided, Clock::now(), static_cast<int>(batch.decisions.size())};
   const Status failure = move(decisions, batch, running);
   running.outgrown = operations_.take_outgrown();
+  if (table_.takes_only_computed())  // else freeing them would wait for a graph
+    kept_.insert(kept_.end(), running.outgrown.begin(), running.outgrown.end());
   completion_->complete(std::move(running), failure);
   if (!failure.ok()) throw Error(failure);
 }

@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace hora {
 
@@ -52,6 +53,7 @@ class Executor {
   Finisher finisher_;
   std::unique_ptr<Completion> completion_;
   LaneOperations operations_;
+  std::vector<std::shared_ptr<std::byte>> kept_;  ///< buffers that were outgrown while there were graphs
 };
 
 }  // namespace hora

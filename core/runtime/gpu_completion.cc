@@ -55,7 +55,10 @@ void GpuCompletion::launch(RunningBatch& batch, const Status& failure) {
   Flight flight;
   flight.end = lane_.stream->mark();
   flight.what = describe_items(batch.items);
-  if (failure.ok()) finisher_.launch(batch, flight.end);
+  if (failure.ok()) {
+    finisher_.launch(batch, flight.end);
+    if (let_graphs_go_on(batch.items)) flight.end = lane_.stream->mark();
+  }
   flight.inputs = std::exchange(inputs_, {});
   const auto shared = std::make_shared<RunningBatch>(std::move(batch));
   for (auto& item : shared->items) item.decision = nullptr;  // the decision goes before the flight ends
@@ -63,6 +66,18 @@ void GpuCompletion::launch(RunningBatch& batch, const Status& failure) {
     land(finisher, std::move(*shared), status.ok() ? failure : status, ended);
   };
   gpu_.completer->add(std::move(flight));
+}
+
+/// Names are free by now: what comes after the graph may use them again. Returns whether a graph has asked
+/// for any of the items.
+bool GpuCompletion::let_graphs_go_on(const std::vector<BatchItem>& items) {
+  bool any = false;
+  for (const auto& item : items) {
+    if (!item.loan.run) continue;
+    item.loan.run->launched(*lane_.stream);
+    any = true;
+  }
+  return any;
 }
 
 std::shared_ptr<std::byte> GpuCompletion::stand_in(const Request& request) {

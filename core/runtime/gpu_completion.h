@@ -29,6 +29,7 @@ class GpuCompletion final : public Completion {
 
  private:
   void launch(RunningBatch& batch, const Status& failure);
+  bool let_graphs_go_on(const std::vector<BatchItem>& items);
 
   Lane& lane_;
   Finisher& finisher_;

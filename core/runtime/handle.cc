@@ -50,11 +50,22 @@ void Handle::State::help(TimePoint deadline) const {
   if (helper) helper->help(*this, deadline);
 }
 
+void Handle::State::help_to_launch(TimePoint deadline) {
+  if (has_ended()) return;
+  owner.check();
+  {
+    const std::lock_guard lock(mutex);
+    if (launched || result) return;
+  }
+  help(deadline);
+}
+
 bool Handle::has_ended() const noexcept { return state_->has_ended(); }
 
 /// Where the engine shares this core, nothing would go on while somebody asks again and again.
 bool Handle::poll() const {
   if (has_ended() || !state_->owner.is_this()) return true;
+  if (state_->is_in_graph) state_->help(TimePoint::min());
   ::sched_yield();
   return has_ended();
 }
@@ -68,7 +79,7 @@ bool Handle::wait_for(std::chrono::milliseconds time) const {
 
 bool Handle::wait_launched_for(std::chrono::milliseconds time) const {
   const TimePoint deadline = Clock::now() + bounded(time);
-  state_->help(deadline);
+  state_->help_to_launch(deadline);
   std::unique_lock lock(state_->mutex);
   return state_->ready.wait_until(
       lock, deadline, [this] { return state_->launched.has_value() || state_->result.has_value(); });
@@ -84,7 +95,7 @@ const Result& Handle::wait() const {
 }
 
 const Result& Handle::wait_on(void* stream) const {
-  state_->help(TimePoint::max());
+  state_->help_to_launch(TimePoint::max());
   std::unique_lock lock(state_->mutex);
   state_->ready.wait(lock, [this] { return state_->launched || state_->result; });
   const Result& result = state_->result ? *state_->result : *state_->launched;

@@ -42,10 +42,13 @@ struct Handle::State {
   /// Lends this thread to the helper. Throws Error(unavailable) in a forked child, where an operation that
   /// has not ended never will.
   void help(TimePoint deadline) const;
+  /// As `help`, unless the operation's work has been given to a GPU.
+  void help_to_launch(TimePoint deadline);
 
   const OwnerProcess owner;
   const std::shared_ptr<Helper> helper;  // null: none
   std::atomic<bool> ended{false};        // `result` is set; for a look without the mutex
+  bool is_in_graph = false;              // the host never waits for it, and the helper throws; constant
   std::mutex mutex;
   std::condition_variable ready;
   // Each under the mutex until it is set, and constant from then on.

@@ -42,6 +42,7 @@ Job::Job(const Config& settings, std::unique_ptr<Generations> generations)
 }
 
 Job::~Job() {
+  if (lasting_) lasting_->captured.close();  // it uses this
   try {
     shutdown(std::uncaught_exceptions() > 0 ? "an exception ended it" : "");
   } catch (const std::exception& error) {
@@ -63,12 +64,16 @@ void Job::begin(Generation generation) {
   if (!lasting_) {
     copy_.emplace(generation.config.streaming_stores);
     lasting_.emplace(membership.local_rank, generation.world.gpu_module);
+    lasting_->captured.submit_by([this](std::vector<Entry> group, const std::shared_ptr<GraphRun>& run) {
+      return session()->submit_again(std::move(group), run);
+    });
   }
   lasting_->steps.voted = lasting_->steps.committed = generation.committed;
   lasting_->steps.has_state = generation.has_state;
   state_root_ = generation.state_root;
   hot_spares_ = generation.hot_spares;
   change_is_due_ = generation_has_ended_ = false;
+  lasting_->captured.forget_failures();
   session_.reset();  // its loop gives up what the next one's takes
   session_ = std::make_unique<Session>(std::move(generation.world), generation.config, *lasting_,
                                        generations_->has_more());
@@ -123,6 +128,8 @@ std::uint64_t Job::next_generation() {
   if (!generations_->has_more()) generations_->await_next(TimePoint::min());  // throws why not
   session()->leave({});
   session()->stop();
+  if (lasting_->captured.any())
+    lasting_->gpu.open()->finish();  // runs of graphs that are on their way fail now
   generations_->session_ended();
   join_next();
   return lasting_->steps.committed;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/gpu/own_gpu.h"
+#include "core/runtime/captured_operations.h"
 #include "core/runtime/delays.h"
 #include "core/runtime/lent_memory.h"
 #include "core/runtime/steps.h"
@@ -18,6 +19,7 @@ struct Lasting {
   std::shared_ptr<Delays> delays = std::make_shared<Delays>();  // a scope may outlive the job
   Steps steps;
   OwnGpu gpu;
+  CapturedOperations captured;
 };
 
 }  // namespace hora

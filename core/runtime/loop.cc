@@ -8,6 +8,7 @@
 namespace hora {
 namespace {
 
+constexpr std::chrono::microseconds kLookAtInputs{50};  // between looks whether the GPU has computed inputs
 constexpr std::chrono::milliseconds kLookAtNccl{100};  // between checks for errors of NCCL, while it has work
 
 }  // namespace
@@ -73,6 +74,7 @@ Loop::Turn Loop::turn_or_throw(bool pressing) {
   // This comes last, because these times depend on the work that began in this turn.
   turn.next = std::min({turn.next, negotiator_.next_look(), next_tell});
   if (groups_.gpu().under_way() > 0) turn.next = std::min(turn.next, now + kLookAtNccl);
+  if (waits_for_inputs()) turn.next = std::min(turn.next, now + kLookAtInputs);
   return turn;
 }
 
@@ -80,13 +82,14 @@ Loop::Turn Loop::turn_or_throw(bool pressing) {
 void Loop::ask(TimePoint now) {
   if (const auto why = leaving_.stopped()) throw Error(*why);  // `stop` has told the other ranks
   if (leaving_.has_left()) return;
-  const bool leaves = leaving_.asked();  // read first: tensors submitted before that are still asked for
+  bool leaves = leaving_.asked();  // read first: tensors submitted before that are still asked for
   const TakeOnGpu on_gpu = leaves ? TakeOnGpu::all : take_on_gpu();
   for (const auto& [group, requests] : table_.take_requests(on_gpu)) {
     negotiator_.ask(group, requests, now);
     if (group == kWorld || requests.back().operation != Operation::remove_process_set) continue;
     if (auto removal = table_.take(group, kRemovalName)) table_.finish(*std::move(removal), {{}, {}});
   }
+  leaves = leaves && !waits_for_inputs();
   if (leaves) leaving_.go_on(now);
 }
 
@@ -100,6 +103,9 @@ TakeOnGpu Loop::take_on_gpu() {
   if (under_way == 0) return TakeOnGpu::all;
   return under_way == 1 ? TakeOnGpu::ready : TakeOnGpu::none;
 }
+
+/// Whether requests wait until the GPU has computed their inputs, and nothing rings for this loop then.
+bool Loop::waits_for_inputs() const { return table_.takes_only_computed() && table_.has_requests(); }
 
 /// Queues the verdicts that have come. Returns the latest time for the next call.
 TimePoint Loop::hear(TimePoint now, bool pressing) {

@@ -65,6 +65,7 @@ class Loop {
   Turn turn_or_throw(bool pressing);
   void ask(TimePoint now);
   TakeOnGpu take_on_gpu();
+  [[nodiscard]] bool waits_for_inputs() const;
   TimePoint hear(TimePoint now, bool pressing);
   void follow_steps();
   void interrupt(const Status& why);

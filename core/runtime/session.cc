@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -24,6 +25,42 @@ std::size_t bytes_of(const Entry& entry) {
   std::size_t bytes = size_of(entry.dtype);
   for (const auto extent : entry.shape) bytes *= static_cast<std::size_t>(extent);
   return bytes;
+}
+
+/// Calls use(gpu) with the rank's GPU, which an entry is on; errors name both.
+template <typename Use>
+auto on_gpu(OwnGpu& own, const Entry& entry, const Use& use) {
+  try {
+    return use(*own.open(entry.device.index));
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("'{}' on {}: {}", entry.name, name(entry.device), error.what()));
+  }
+}
+
+/// Of an output that the entry brings.
+std::vector<std::int64_t> output_shape(const Entry& entry, const ByteRange& output) {
+  const std::size_t bytes = output.end - output.begin;
+  std::vector<std::int64_t> shape = entry.shape;
+  if (entry.output_rows) {
+    shape.front() = *entry.output_rows;
+  } else if (entry.operation == Operation::reducescatter && bytes > 0) {
+    shape.front() =
+        shape.front() * static_cast<std::int64_t>(bytes) / static_cast<std::int64_t>(bytes_of(entry));
+  }
+  return shape;
+}
+
+void check_same_set(const Asked& first, const Asked& other) {
+  if (other.group == first.group) return;
+  throw Error(
+      Code::invalid_argument,
+      fmt::format("'{}' and '{}' cannot be in one group of operations: they are of different process sets",
+                  first.request.name, other.request.name));
+}
+
+void check_memory(const Gpu& gpu, const Entry& entry) {
+  if (entry.input != nullptr) gpu.check(entry.input, "its input");
+  if (entry.output != nullptr && entry.output != entry.input) gpu.check(entry.output, "its output");
 }
 
 }  // namespace
@@ -48,30 +85,43 @@ bool Session::can_overlap() const {
   return world_.control->size() == 1 || !world_.vote || world_.vote->cores_for_each() > 1;
 }
 
-/// As `admit`; tensors on a GPU have a point before which they are not touched.
-Asked Session::ask(const Entry& entry) {
-  Asked asked = admit(entry, world_.control->rank(), sets_);
-  if (entry.device.kind == DeviceKind::host) return asked;
-  OwnGpu& gpu = lasting_.gpu;
-  try {
-    const auto opened = gpu.open(entry.device.index);
+/// Throws the error of an operation of a graph, whose run could not throw it.
+void Session::check_usable() {
+  engine_->check_process();
+  lasting_.captured.check();
+}
+
+Asked Session::admitted(const Entry& entry) const { return admit(entry, world_.control->rank(), sets_); }
+
+/// Whether the entry is to become a part of a graph.
+bool Session::is_captured(const Entry& entry) {
+  if (entry.device.kind == DeviceKind::host) return false;
+  return on_gpu(lasting_.gpu, entry, [&](Gpu& gpu) { return gpu.is_captured(entry.stream); });
+}
+
+/// Sets what concerns the memory of an entry on a GPU, and from which point on the entry may be touched.
+void Session::prepare(const Entry& entry, Asked& asked, const std::shared_ptr<GraphRun>& run) {
+  if (entry.device.kind == DeviceKind::host) return;
+  on_gpu(lasting_.gpu, entry, [&](Gpu& gpu) {
     engine_->keep_to_own_thread();  // which CUDA and NCCL are used on
-    if (entry.input != nullptr) opened->check(entry.input, "its input");
-    if (entry.output != nullptr && entry.output != entry.input) opened->check(entry.output, "its output");
-    asked.ready = gpu.mark(*opened, entry.stream);
+    if (!run) {
+      check_memory(gpu, entry);
+      asked.ready = lasting_.gpu.mark(gpu, entry.stream);
+    }
     if (entry.input == entry.output)
-      asked.request.symmetric_address = gpu.module().symmetric_address(opened, entry.input);
+      asked.request.symmetric_address =
+          lasting_.gpu.module().symmetric_address(lasting_.gpu.opened(), entry.input);
     asked.request.padded = entry.padded && asked.request.symmetric_address != 0;
-  } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("'{}' on {}: {}", entry.name, name(entry.device), error.what()));
-  }
-  return asked;
+    asked.run = run;
+  });
 }
 
 Handle Session::submit(Entry entry) {
-  engine_->check_process();
+  check_usable();
+  Asked asked = admitted(entry);
+  if (is_captured(entry)) return capture({std::move(entry)}, {std::move(asked)}).front();
   const std::size_t bytes = bytes_of(entry);
-  Asked asked = ask(entry);
+  prepare(entry, asked, nullptr);
   entry.name = asked.request.name;
   const int left = asked.request.operation == Operation::remove_process_set ? asked.group : kWorld;
   Handle handle = table_.put(std::move(entry), std::move(asked), Clock::now());
@@ -81,38 +131,93 @@ Handle Session::submit(Entry entry) {
 }
 
 std::vector<Handle> Session::submit(std::vector<Entry> group) {
-  engine_->check_process();
+  check_usable();
   std::vector<Asked> asked;
   asked.reserve(group.size());
+  for (const auto& entry : group) asked.push_back(admitted(entry));
+  const auto captured = [this](const Entry& entry) { return is_captured(entry); };
+  if (std::any_of(group.begin(), group.end(), captured)) return capture(std::move(group), asked);
+  return put(std::move(group), std::move(asked), nullptr);
+}
+
+std::vector<Handle> Session::submit_again(std::vector<Entry> group, const std::shared_ptr<GraphRun>& run) {
+  table_.take_only_computed();
+  std::vector<Asked> asked;
+  asked.reserve(group.size());
+  for (const auto& entry : group) {
+    asked.push_back(admitted(entry));
+    check_has_run(entry, asked.back().group);
+  }
+  return put(std::move(group), std::move(asked), run);
+}
+
+std::vector<Handle> Session::put(std::vector<Entry> group, std::vector<Asked> asked,
+                                 const std::shared_ptr<GraphRun>& run) {
   std::size_t bytes = 0;
-  for (auto& entry : group) {
-    bytes += bytes_of(entry);
-    asked.push_back(ask(entry));
-    entry.name = asked.back().request.name;
-    if (group.size() > 1) asked.back().request.bundle = asked.front().request.name;
-    if (asked.back().group == asked.front().group) continue;
-    throw Error(Code::invalid_argument,
-                fmt::format("'{}' and '{}' cannot be in one group of operations: they are of different "
-                            "process sets",
-                            asked.front().request.name, entry.name));
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    prepare(group[i], asked[i], run);
+    bytes += bytes_of(group[i]);
+    group[i].name = asked[i].request.name;
+    if (group.size() > 1) asked[i].request.bundle = asked.front().request.name;
+    check_same_set(asked.front(), asked[i]);
   }
   auto handles = table_.put(std::move(group), std::move(asked), Clock::now());
   engine_->submitted(bytes);
   return handles;
 }
 
+/// Throws unless operations of this kind have run on the GPU in this generation: connections, memory and
+/// kernels that they need cannot be made while a graph waits.
+void Session::check_has_run(const Entry& entry, int group) const {
+  if (table_.launched().has(entry, group)) return;
+  throw Error(
+      Code::invalid_argument,
+      fmt::format(
+          "'{}' on {}: it cannot run in a CUDA graph yet, because no {} of {} has run on the GPU before, "
+          "among these ranks: run the step once without a graph, as torch.cuda.graph asks for anyway",
+          entry.name, name(entry.device), name(entry.operation), name(entry.dtype)));
+}
+
+std::vector<Handle> Session::capture(std::vector<Entry> group, const std::vector<Asked>& asked) {
+  const void* const stream = group.front().stream;
+  std::vector<CapturedOperation> operations;
+  operations.reserve(group.size());
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    Entry& entry = group[i];
+    entry.name = asked[i].request.name;
+    check_same_set(asked.front(), asked[i]);
+    check_capturable(entry);
+    if (entry.device.kind == DeviceKind::host || entry.stream != stream) {
+      throw Error(
+          Code::invalid_argument,
+          fmt::format("'{}' and '{}' cannot be in one group of operations while one of them is captured "
+                      "into a CUDA graph: they are not submitted on the same stream",
+                      asked.front().request.name, entry.name));
+    }
+    on_gpu(lasting_.gpu, entry, [&](Gpu& gpu) { check_memory(gpu, entry); });
+    check_has_run(entry, asked[i].group);
+    const bool only_sends = entry.operation == Operation::broadcast && entry.root == world_.control->rank();
+    const ByteRange written = only_sends ? ByteRange{} : asked[i].memory.written;
+    auto shape = output_shape(entry, asked[i].memory.written);
+    operations.push_back({std::move(entry), std::move(shape), reinterpret_cast<void*>(written.begin),
+                          written.end - written.begin});
+  }
+  table_.take_only_computed();
+  return lasting_.captured.capture(lasting_.gpu.opened(), std::move(operations));
+}
+
 Handle Session::send(Message message) {
-  engine_->check_process();
+  check_usable();
   return messages_.send(std::move(message));
 }
 
 Handle Session::receive(Message wanted) {
-  engine_->check_process();
+  check_usable();
   return messages_.receive(std::move(wanted));
 }
 
 std::optional<Envelope> Session::probe(int source, int tag, int process_set) {
-  engine_->check_process();
+  check_usable();
   return messages_.probe(source, tag, process_set);
 }
 

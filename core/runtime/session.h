@@ -46,6 +46,8 @@ class Session {
   // As Runtime's.
   Handle submit(Entry entry);
   std::vector<Handle> submit(std::vector<Entry> group);
+  /// Submits operations that were captured into a graph, in a run of the graph. Their inputs are there.
+  std::vector<Handle> submit_again(std::vector<Entry> group, const std::shared_ptr<GraphRun>& run);
   Handle send(Message message);
   Handle receive(Message wanted);
   [[nodiscard]] std::optional<Envelope> probe(int source, int tag, int process_set);
@@ -72,7 +74,14 @@ class Session {
 
  private:
   [[nodiscard]] std::string with_its_cause(const std::string& reason) const;
-  Asked ask(const Entry& entry);
+  void check_usable();
+  [[nodiscard]] Asked admitted(const Entry& entry) const;
+  [[nodiscard]] bool is_captured(const Entry& entry);
+  void prepare(const Entry& entry, Asked& asked, const std::shared_ptr<GraphRun>& run);
+  void check_has_run(const Entry& entry, int group) const;
+  std::vector<Handle> capture(std::vector<Entry> group, const std::vector<Asked>& asked);
+  std::vector<Handle> put(std::vector<Entry> group, std::vector<Asked> asked,
+                          const std::shared_ptr<GraphRun>& run);
 
   // In the order in which each needs those above it.
   const Config config_;

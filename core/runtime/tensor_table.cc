@@ -95,8 +95,9 @@ Handle TensorTable::insert(Entry&& entry, Asked&& asked, TimePoint now) {
                                               now,
                                               std::move(asked.ready),
                                               true,
-                                              asked.memory};
-  if (!waiting.input) ++requests_on_host_;
+                                              asked.memory,
+                                              std::move(asked.run)};
+  if (waiting.is_on_host()) ++requests_on_host_;
   requests_[asked.group].push_back(std::move(waiting));
   return Handle(std::move(state));
 }
@@ -112,6 +113,7 @@ void TensorTable::free(int group, const std::string& name, const MemoryUse& memo
 // Without the mutex it asks the GPU. Meanwhile others only put requests, which come behind those that are put
 // back.
 std::map<int, std::vector<Request>> TensorTable::take_requests(TakeOnGpu on_gpu) {
+  const bool only_computed = takes_only_computed();
   WaitingByGroup waiting;
   {
     const std::lock_guard lock(mutex_);
@@ -122,23 +124,44 @@ std::map<int, std::vector<Request>> TensorTable::take_requests(TakeOnGpu on_gpu)
   }
   std::map<int, std::vector<Request>> taken;
   for (auto& [group, requests] : waiting) {
-    const auto computed = [](const Waiting& one) { return one.input->reached(); };
-    const auto end = on_gpu == TakeOnGpu::all
-                         ? requests.end()
-                         : std::find_if_not(requests.begin() + 1, requests.end(), computed);
+    auto end = requests.end();
+    if (only_computed) {
+      end = end_of_computed(requests);
+    } else if (on_gpu == TakeOnGpu::ready) {
+      end = end_of_ready(requests);
+    }
+    if (end == requests.begin()) continue;
     auto& of_group = taken[group];
     of_group.reserve(static_cast<std::size_t>(end - requests.begin()));
     for (auto one = requests.begin(); one != end; ++one) of_group.push_back(std::move(one->request));
     requests.erase(requests.begin(), end);
   }
-  if (on_gpu == TakeOnGpu::ready) put_back(std::move(waiting));
+  if (only_computed || on_gpu == TakeOnGpu::ready) put_back(std::move(waiting));
   return taken;
+}
+
+TensorTable::Requests::iterator TensorTable::end_of_ready(Requests& requests) {
+  return std::find_if_not(requests.begin() + 1, requests.end(),
+                          [](const Waiting& one) { return one.is_computed(); });
+}
+
+/// Moves those that are not computed behind the others. A set is not removed while others of it wait.
+TensorTable::Requests::iterator TensorTable::end_of_computed(Requests& requests) {
+  const auto end = std::stable_partition(requests.begin(), requests.end(),
+                                         [](const Waiting& one) { return one.is_computed(); });
+  const bool removes =
+      end != requests.begin() && std::prev(end)->request.operation == Operation::remove_process_set;
+  if (end == requests.end() || !removes) return end;
+  std::rotate(std::prev(end), end, requests.end());
+  return std::prev(end);
 }
 
 void TensorTable::put_back(WaitingByGroup left) {
   const std::lock_guard lock(mutex_);
   for (auto& [group, requests] : left) {
     if (requests.empty()) continue;
+    requests_on_host_ += static_cast<std::size_t>(
+        std::count_if(requests.begin(), requests.end(), [](const Waiting& one) { return one.is_on_host(); }));
     auto& now = requests_[group];
     now.insert(now.begin(), std::make_move_iterator(requests.begin()),
                std::make_move_iterator(requests.end()));
@@ -175,6 +198,7 @@ std::vector<Record> TensorTable::under_way() const {
 }
 
 void TensorTable::launch(Loan& loan, Result result, std::shared_ptr<Event> event) {
+  launched_.add(*loan.entry, loan.group);
   release(loan);
   loan.handle->launch(std::move(result), std::move(event));
 }
@@ -230,7 +254,7 @@ std::vector<Loan> TensorTable::remove_group(int group) {
   if (const auto waiting = requests_.extract(group)) {
     requests_on_host_ -=
         static_cast<std::size_t>(std::count_if(waiting.mapped().begin(), waiting.mapped().end(),
-                                               [](const Waiting& one) { return one.input == nullptr; }));
+                                               [](const Waiting& one) { return one.is_on_host(); }));
   }
   Group& owner = groups_.at(group);
   owner.removed = true;

@@ -4,10 +4,13 @@
 #include "core/gpu/own_gpu.h"
 #include "core/negotiate/message.h"
 #include "core/runtime/end_code.h"
+#include "core/runtime/graph_run.h"
 #include "core/runtime/handle.h"
+#include "core/runtime/kinds_on_gpu.h"
 #include "core/runtime/lent_memory.h"
 #include "core/watch/recorder.h"
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,8 +24,9 @@ namespace hora {
 struct Asked {
   int group = kWorld;
   Request request;
-  Readiness ready = {};   ///< see Loan
-  MemoryUse memory = {};  ///< what it reads and writes
+  Readiness ready = {};                ///< see Loan
+  MemoryUse memory = {};               ///< what it reads and writes
+  std::shared_ptr<GraphRun> run = {};  ///< of the graph that asks for it; null: none does
 };
 
 /// An entry that is under way, and whom to tell. Moves; whoever holds it gives it back to the table, once.
@@ -35,6 +39,7 @@ struct Loan {
   Readiness ready = {};  ///< of what is on a GPU
   bool named = true;     ///< its name is taken, and its memory lent
   MemoryUse memory = {};
+  std::shared_ptr<GraphRun> run = {};  ///< as Asked has it
 };
 
 /// A status as a user of the tensor gets it: its text begins with the name of a tensor, of this one unless it
@@ -83,12 +88,20 @@ class TensorTable {
   std::map<int, std::vector<Request>> take_requests(TakeOnGpu on_gpu = TakeOnGpu::all);
   /// Whether requests wait to be taken.
   [[nodiscard]] bool has_requests() const;
+  /// From now on `take_requests` takes those about tensors on the GPU only when their inputs have been
+  /// computed, all of these, in whatever order. A rank whose graphs ask for operations needs that: an input
+  /// may come after a run of a graph, which waits for an operation. If the GPU waited for that input first,
+  /// none of them would end.
+  void take_only_computed() { only_computed_.store(true, std::memory_order_release); }
+  [[nodiscard]] bool takes_only_computed() const { return only_computed_.load(std::memory_order_acquire); }
   /// Hands out the tensor of this name, if it waits here. Its name stays taken until it is launched or
   /// finished.
   std::optional<Loan> take(int group, const std::string& name);
   /// Frees the name, and tells who waits that the operation's work has been given to the GPU, and is done
   /// when that reaches `event`.
   void launch(Loan& loan, Result result, std::shared_ptr<Event> event);
+  /// The kinds of operations that have been launched.
+  [[nodiscard]] const KindsOnGpu& launched() const { return launched_; }
   /// Gives the tensor back to its owner: frees the name, runs `done`, drops what the entry held (or, with
   /// `keeps`, never does), sets the handle.
   void finish(Loan loan, Result result, bool keeps = false);
@@ -118,9 +131,14 @@ class TensorTable {
   /// A request that has not been taken.
   struct Waiting {
     Request request;
-    std::shared_ptr<Event> input;  // null: it is about a tensor on the host
+    std::shared_ptr<Event> input;  // null: it is there
+    [[nodiscard]] bool is_on_host() const { return request.device == DeviceKind::host; }
+    [[nodiscard]] bool is_computed() const { return !input || input->reached(); }
   };
-  using WaitingByGroup = std::map<int, std::vector<Waiting>>;
+  using Requests = std::vector<Waiting>;
+  using WaitingByGroup = std::map<int, Requests>;
+  static Requests::iterator end_of_ready(Requests& requests);
+  static Requests::iterator end_of_computed(Requests& requests);
   void put_back(WaitingByGroup left);
   void open(const Asked& asked);
   Handle insert(Entry&& entry, Asked&& asked, TimePoint now);
@@ -131,6 +149,8 @@ class TensorTable {
   std::shared_ptr<Helper> helper_;
   std::shared_ptr<LentMemory> lent_;
   const EndCode end_code_;
+  KindsOnGpu launched_;
+  std::atomic<bool> only_computed_{false};
 
   mutable std::mutex mutex_;
   std::unordered_map<int, Group> groups_{{kWorld, {}}};

@@ -36,7 +36,7 @@ def _missing() -> str | None:
 pytestmark = pytest.mark.skipif(_missing() is not None, reason=str(_missing()))
 
 PRETEND = """
-import ctypes, os
+import contextlib, ctypes, os
 import torch
 import hora, hora.torch as hvd
 from hora.torch._ops import devices
@@ -65,6 +65,8 @@ def wait_on(handle, stream):
 
 devices.gpu_of, devices.tensor_in, devices.wait_on = gpu_of, tensor_in, wait_on
 devices.current_stream = lambda gpu: 0
+devices.is_captured = lambda gpus: False
+devices.on_side_streams = lambda gpus: contextlib.nullcontext()
 devices.future_on = lambda gpus: torch.futures.Future()
 devices.mark_current_stream = lambda gpu: gpu
 devices.let_current_stream_wait = lambda mark: None
@@ -573,24 +575,205 @@ assert torch.equal(model.weight, before) and state.epoch == 1
     )
 
 
-def test_what_is_captured_into_a_graph_is_refused_and_the_job_goes_on():
-    run_on_gpus(
-        2,
-        STAND_STILL
-        + """
-stream, graph = ctypes.c_void_p(), ctypes.c_void_p()
+GRAPH = (
+    STAND_STILL
+    + """
+stream = ctypes.c_void_p()
 assert cuda.cuStreamCreateWithPriority(ctypes.byref(stream), 1, 0) == 0
 devices.current_stream = lambda gpu: stream.value
-assert cuda.cuStreamBeginCapture_v2(stream, 0) == 0
-for operation in (hvd.allreduce, hvd.allgather):
-    try:
-        operation(torch.ones(2), name="x")
-        raise AssertionError("it was not refused")
-    except hvd.HoraArgumentError as error:
-        assert "captured into a CUDA graph" in str(error) and "submit it outside of the capture" in str(error), error
-assert cuda.cuStreamEndCapture(stream, ctypes.byref(graph)) == 0
+class Graph:
+    def __enter__(self):
+        assert cuda.cuStreamBeginCapture_v2(stream, 0) == 0
+        devices.is_captured = lambda gpus: bool(gpus)
+        devices.wait_on = lambda handle, stream: handle.wait_on(stream)
+        return self
+    def __exit__(self, *error):
+        devices.is_captured, devices.wait_on = lambda gpus: False, wait_on
+        graph = ctypes.c_void_p()
+        assert cuda.cuStreamEndCapture(stream, ctypes.byref(graph)) == 0
+        self.runnable = ctypes.c_void_p()
+        assert cuda.cuGraphInstantiateWithFlags(ctypes.byref(self.runnable), graph, ctypes.c_ulonglong(0)) == 0
+        assert cuda.cuGraphDestroy(graph) == 0
+    def launch(self):
+        assert cuda.cuGraphLaunch(self.runnable, stream) == 0
+    def replay(self):
+        self.launch()
+        assert cuda.cuStreamSynchronize(stream) == 0
+    def destroy(self):
+        assert cuda.cuGraphExecDestroy(self.runnable) == 0
+"""
+)
+
+
+@pytest.mark.parametrize("operations", ["nccl", "staged"])
+def test_operations_that_are_captured_into_a_graph_run_with_it(operations: str):
+    run_on_gpus(
+        2,
+        GRAPH
+        + """
+x, root, parts = torch.ones(5), torch.zeros(3), torch.zeros(4, 2)
+def step():
+    total = hvd.allreduce(x, op=hvd.Sum, name="total")
+    hvd.allreduce_(x, name="mean")
+    hvd.broadcast_(root, 1, name="root")
+    own = hvd.reducescatter(parts, op=hvd.Sum, name="own")
+    return total, own, hvd.grouped_allreduce([x, x.clone()], name="pair")
+try:
+    with Graph():
+        hvd.broadcast_(root, 1, name="root")
+    raise AssertionError("it was not refused")
+except hvd.HoraArgumentError as error:
+    assert "no broadcast of float32 has run on the GPU before" in str(error), error
+step()
+root.zero_()
+with Graph() as graph:
+    total, own, pair = step()
+assert not root.any(), "a capture carries nothing out"
+for step in range(30):
+    x.fill_(rank + step)
+    root.fill_(rank + 10 * step)
+    parts.copy_(torch.arange(8.0).view(4, 2) * step)
+    graph.replay()
+    assert torch.equal(total, torch.full((5,), 1.0 + 2 * step)), (step, total)
+    assert torch.equal(x, torch.full((5,), 0.5 + step)), (step, x)
+    assert torch.equal(root, torch.full((3,), 1.0 + 10 * step))
+    assert torch.equal(own, 2 * step * torch.arange(8.0).view(4, 2)[2 * rank : 2 * rank + 2])
+    assert torch.equal(pair[0], x)
+    devices.current_stream = lambda gpu: 0
+    assert hvd.allreduce(torch.ones(2, dtype=torch.float64), name="host").sum() == 2
+    devices.current_stream = lambda gpu: stream.value
+for step in range(20):
+    x.fill_(rank)
+    other = torch.full((4,), float(rank))
+    graph.launch()
+    after = hvd.allreduce_async_(other, op=hvd.Sum, name="after")  # behind the run
+    hvd.synchronize(after)
+    assert torch.equal(x, torch.full((5,), 0.5)) and torch.equal(other, torch.ones(4)), (x, other)
+graph.destroy()
+""",
+        HORA_GPU_OPERATIONS=operations,
+    )
+
+
+def test_a_training_step_that_is_captured_reduces_its_gradients_in_each_run():
+    run_on_gpus(
+        2,
+        GRAPH
+        + """
+torch.manual_seed(1)
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), 0.1), model.named_parameters())
+hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+def step():
+    model(torch.randn(6, 4)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=False)
+for _ in range(3):
+    step()
+with Graph() as graph:
+    step()
+gradients = [parameter.grad for parameter in model.parameters()]
+for run in range(20):  # what PyTorch computes is not part of the fake's graph
+    for number, gradient in enumerate(gradients):
+        gradient.fill_(number + rank + run)
+    graph.replay()
+    for number, gradient in enumerate(gradients):
+        assert torch.equal(gradient, torch.full_like(gradient, number + 0.5 + run)), (run, number, gradient)
+step()
+""",
+    )
+
+
+def test_a_backward_pass_may_be_captured_without_the_step():
+    run_on_gpus(
+        2,
+        GRAPH
+        + """
+torch.manual_seed(1)
+model = torch.nn.Linear(4, 1)
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), 1.0), model.named_parameters())
+for _ in range(3):
+    optimizer.zero_grad()
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+optimizer.zero_grad()
+with Graph() as graph:
+    model(torch.ones(2, 4)).sum().backward()
+for run in range(5):
+    before = model.weight.detach().clone()
+    for parameter in model.parameters():
+        parameter.grad.fill_(rank + run)
+    graph.replay()
+    optimizer.step()
+    assert torch.equal(model.weight, before - (0.5 + run)), (run, before, model.weight)
+""",
+    )
+
+
+def test_ddp_that_is_captured_reduces_its_gradients_in_each_run():
+    run_on_gpus(
+        2,
+        GRAPH
+        + """
+import torch.distributed as dist, hora.torch.distributed
+dist.init_process_group("hora")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1), gradient_as_bucket_view=True)
+def step():
+    model(torch.ones(2, 4)).sum().backward()
+for _ in range(3):
+    step()
+with Graph() as graph:
+    step()
+    total = torch.zeros(3)
+    dist.all_reduce(total)
+gradient = model.module.weight.grad
+for run in range(20):
+    gradient.fill_(rank + run)
+    total.fill_(rank)
+    graph.replay()
+    sums = torch.full((1, 4), 1.0 + 2 * run)  # DDP has divided before, which is not part of the fake's graph
+    assert torch.equal(gradient, sums), (run, gradient)
+    assert torch.equal(total, torch.ones(3))
+""",
+    )
+
+
+def test_what_a_graph_cannot_have_is_refused_and_the_job_goes_on():
+    run_on_gpus(
+        2,
+        GRAPH
+        + """
+with Graph():
+    for operation in (hvd.allgather, hvd.alltoall):
+        try:
+            operation(torch.ones(2), name="x")
+            raise AssertionError("it was not refused")
+        except hvd.HoraArgumentError as error:
+            assert "cannot be part of a CUDA graph: the ranks agree on the size of its output" in str(error), error
+devices.current_stream = lambda gpu: 0
 assert torch.equal(hvd.allreduce(torch.ones(2), op=hvd.Sum, name="x"), torch.full((2,), 2.0))
 """,
+    )
+
+
+def test_a_graph_whose_operation_fails_goes_on_with_nan_and_the_next_call_raises():
+    run_on_gpus(
+        2,
+        GRAPH
+        + """
+x = torch.ones(3)
+with Graph() as graph:
+    hvd.allreduce_(x, name="x" if rank == 0 else "another")
+x.fill_(1)
+graph.replay()
+assert x.isnan().all(), x
+try:
+    hvd.allreduce(torch.ones(1), name="y")
+    raise AssertionError("it did not raise")
+except hvd.HoraInternalError as error:
+    assert "an operation in a CUDA graph has failed: 'allreduce.x'" in str(error) or rank == 1, error
+""",
+        HORA_MISSING_TIMEOUT="2",
     )
 
 

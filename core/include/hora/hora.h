@@ -201,7 +201,9 @@ class Handle {
   /// On a GPU: blocks only until the operation's work has been given to the GPU, and makes what is put on
   /// `stream` (a cudaStream_t of the same GPU) from now on wait for that work. Should it fail later, the
   /// output holds undefined values, and whatever is asked of this Runtime next throws. Elsewhere the same as
-  /// `wait`. `finite` is not in the Result yet: only the finished work can tell it. Throws as `wait` does.
+  /// `wait`. `finite` is not in the Result yet: only the finished work can tell it. Throws as `wait` does. An
+  /// operation that is part of a CUDA graph (Runtime::submit): makes what is put on `stream`, which is being
+  /// captured into the same graph, wait for it. All other waiting for it throws Error(invalid_argument).
   const Result& wait_on(void* stream) const;
 
  private:
@@ -280,6 +282,16 @@ class Runtime {
   /// wrong (a name that is under way already, memory that another operation uses, an unknown root, ...) and
   /// Error(aborted) once the job has ended; then `done` is not called. The Handle
   /// brings errors that only all ranks together can see, such as shapes that differ.
+  ///
+  /// If the entry's stream is being captured into a CUDA graph, the operation becomes a part of that. Each
+  /// run of the graph carries it out with the other ranks, whether their operation is part of a graph or not.
+  /// Runs of one graph follow each other. The Handle then has `wait_on` alone, for streams of the same
+  /// capture. The first `wait_on` calls `done`; without one, `done` is called when the graph is gone, maybe
+  /// after the job. Such an operation cannot have an output whose size the ranks must agree on (without
+  /// `output_rows`), `absent`, `failed_with` or `check_finite`. One of its kind must have run on the GPU
+  /// before, in the same process set and generation. Else this throws Error(invalid_argument). If the
+  /// operation fails in a run, its output is NaN or undefined, and the error is logged. The next call of
+  /// `submit`, `send`, `receive` or `probe` throws that error.
   Handle submit(Entry entry);
 
   /// Carries out an operation, and returns when it has ended: the same as `submit` and Handle::wait, and

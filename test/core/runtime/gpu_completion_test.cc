@@ -60,6 +60,39 @@ TEST_F(GpuCompletionTest, IsThereWhenTheStreamReachesTheMarkBehindTheWork) {
   }
 }
 
+/// A request of a graph that calls something when the graph may go on.
+class NotedRequest final : public GraphRequest {
+ public:
+  explicit NotedRequest(std::function<void()> on_release) : on_release_(std::move(on_release)) {}
+  [[nodiscard]] bool is_made() const override { return true; }
+  void hold_up(void* /*stream*/) const override {}
+  void release(Stream& /*own*/) const override { on_release_(); }
+  [[nodiscard]] bool is_over() const override { return false; }
+
+ private:
+  std::function<void()> on_release_;
+};
+
+TEST_F(GpuCompletionTest, FreesNamesBeforeTheGraphGoesOnThatAskedForTheOperations) {
+  gate_.open();
+  bool released = false;
+  const auto request = std::make_shared<NotedRequest>([&] {
+    released = true;
+    Entry again;
+    again.name = "x";
+    static_cast<void>(table_.put(std::move(again), {kWorld, decision_.request, {}}, {}));
+  });
+  completion_.make_room();
+  RunningBatch batch;
+  const Handle handle = begin(batch);
+  batch.items.front().loan.run = std::make_shared<GraphRun>(request, 1);
+  completion_.begin(batch.items);
+  completion_.complete(std::move(batch), {});
+  handle.wait();
+  EXPECT_TRUE(released);
+  completer_.drain();
+}
+
 TEST_F(GpuCompletionTest, HasNothingToDoForABatchThatHasNoTensors) {
   completion_.complete({}, {Code::internal, "this rank does not have it"});
   EXPECT_EQ(completer_.flights(), 0u);

@@ -2,12 +2,15 @@
 #include "core/runtime/session.h"
 
 #include "core/backend/local/local_group.h"
+#include "test/support/queued_gpu.h"
 #include "test/support/threads.h"
 #include "test/support/thrown.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
 #include <thread>
 
 namespace hora {
@@ -49,6 +52,141 @@ TEST(Session, FailEndsALeaveThatWaitsForOtherRanks) {
       session.leave({});
     }
   });
+}
+
+/// The sum of a float on that GPU, in place.
+Entry sum_on_gpu(const std::string& name, int gpu, float& value, Gate* stream = nullptr) {
+  Entry entry;
+  entry.name = name;
+  entry.device = {DeviceKind::cuda, gpu};
+  entry.stream = stream;
+  entry.input = entry.output = &value;
+  entry.op = ReduceOp::sum;
+  return entry;
+}
+
+/// A session that carries out what its graphs ask for.
+class SessionWithGraphs {
+ public:
+  SessionWithGraphs(World world, int gpu)
+      : lasting_(gpu, &queued_nccl()), session_(std::move(world), {}, lasting_, false) {
+    lasting_.captured.submit_by([this](std::vector<Entry> group, const std::shared_ptr<GraphRun>& run) {
+      return session_.submit_again(std::move(group), run);
+    });
+  }
+  ~SessionWithGraphs() {
+    lasting_.captured.close();
+    session_.leave({});
+  }
+  Session* operator->() { return &session_; }
+
+ private:
+  Lasting lasting_;
+  Session session_;
+};
+
+TEST(Session, CarriesOutWhatGraphsAskFor) {
+  constexpr int kRuns = 50;
+  local::LocalGroup group(2);
+  run_ranks(2, [&](int rank) {
+    SessionWithGraphs session(group.join(rank), rank);
+    Gate stream;
+    float first = 0;
+    std::array<float, 2> pair{};
+    float eager = 1;
+    session->submit(sum_on_gpu("eager", rank, eager)).wait();
+    QueuedGraph graph(stream);
+    session->submit(sum_on_gpu("first", rank, first, &stream)).wait_on(&stream);
+    for (const auto& each : session->submit(std::vector<Entry>{sum_on_gpu("a", rank, pair[0], &stream),
+                                                               sum_on_gpu("b", rank, pair[1], &stream)}))
+      each.wait_on(&stream);
+    graph.end();
+    for (int run = 0; run < kRuns; ++run) {
+      first = static_cast<float>(rank + run);
+      pair = {static_cast<float>(run), 1};
+      graph.run();
+      EXPECT_EQ(first, static_cast<float>(1 + 2 * run));
+      EXPECT_EQ(pair, (std::array<float, 2>{static_cast<float>(2 * run), 2}));
+      first = 1;
+      session->submit(sum_on_gpu("first", rank, first)).wait();  // the name is free when the graph goes on
+      EXPECT_EQ(first, 2);
+    }
+  });
+}
+
+TEST(Session, LetsAGraphRunBeforeAnOperationWhoseInputComesAfterIt) {
+  local::LocalGroup group(2);
+  run_ranks(2, [&](int rank) {
+    SessionWithGraphs session(group.join(rank), rank);
+    Gate stream;
+    stream.open();
+    float value = 0;
+    float later = 1;
+    session->submit(sum_on_gpu("x", rank, value)).wait();
+    QueuedGraph graph(stream);
+    session->submit(sum_on_gpu("x", rank, value, &stream)).wait_on(&stream);
+    graph.end();
+    for (int run = 0; run < 20; ++run) {
+      value = later = 1;
+      stream.close();  // behind it there is the run of the graph now
+      const Handle after = session->submit(sum_on_gpu("later", rank, later, &stream));
+      graph.run();
+      EXPECT_EQ(value, 2);
+      EXPECT_FALSE(after.has_ended());
+      stream.open();
+      after.wait();
+      EXPECT_EQ(later, 2);
+    }
+  });
+}
+
+TEST(Session, ThrowsTheErrorOfAGraphWhenTheNextOperationIsSubmitted) {
+  local::LocalGroup group(2);
+  run_ranks(2, [&](int rank) {
+    SessionWithGraphs session(group.join(rank), rank);
+    Gate stream;
+    std::array<float, 2> values{};
+    float other = 1;
+    session->submit(sum_on_gpu("eager", rank, values[0])).wait();
+    QueuedGraph graph(stream);
+    Entry entry = sum_on_gpu("x", rank, values[0], &stream);
+    entry.shape = {rank + 1};
+    session->submit(std::move(entry)).wait_on(&stream);
+    graph.end();
+    graph.run();
+    EXPECT_TRUE(std::isnan(values[0]));
+    const Status status = thrown([&] { (void)session->submit(sum_on_gpu("y", rank, other)); });
+    EXPECT_EQ(status.code, Code::mismatch);
+    EXPECT_THAT(status.message, testing::HasSubstr("an operation in a CUDA graph has failed: 'x'"));
+    session->submit(sum_on_gpu("y", rank, other)).wait();
+    EXPECT_EQ(other, 2);
+  });
+}
+
+TEST(Session, CapturesOnlyWhereOperationsHaveRunAndOnOneStream) {
+  SessionWithGraphs session(local::LocalGroup(1).join(0), 0);
+  Gate stream;
+  float value = 1;
+  float other = 1;
+  const auto refused = [&](const std::vector<Entry>& entries) {
+    const Status status = thrown([&] { (void)session->submit(entries); });
+    EXPECT_EQ(status.code, Code::invalid_argument);
+    return status.message;
+  };
+  {
+    const QueuedGraph graph(stream);
+    EXPECT_EQ(
+        refused({sum_on_gpu("x", 0, value, &stream)}),
+        "'x' on cuda:0: it cannot run in a CUDA graph yet, because no allreduce of float32 has run on the "
+        "GPU "
+        "before, among these ranks: run the step once without a graph, as torch.cuda.graph asks for anyway");
+  }
+  session->submit(sum_on_gpu("x", 0, value)).wait();
+  const QueuedGraph graph(stream);
+  EXPECT_EQ(refused({sum_on_gpu("x", 0, value, &stream), sum_on_gpu("y", 0, other)}),
+            "'x' and 'y' cannot be in one group of operations while one of them is captured into a CUDA "
+            "graph: they "
+            "are not submitted on the same stream");
 }
 
 TEST(Session, GivesTheNumberThatWasReturnedAgain) {

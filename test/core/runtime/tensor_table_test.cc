@@ -53,6 +53,7 @@ class TensorsOnAGpu : public testing::Test {
  protected:
   void put(const std::string& name, const std::shared_ptr<Event>& input) {
     Asked one = asked(name);
+    one.request.device = DeviceKind::cuda;
     one.ready.event = input;
     (void)table_.put(entry(name), std::move(one), {});
   }
@@ -90,6 +91,38 @@ TEST_F(TensorsOnAGpu, DoNotWaitIfOneOnTheHostWaitsBehindThem) {
   EXPECT_EQ(take(TakeOnGpu::none), (Names{"b", "c", "d"}));
   put("e", late_);
   EXPECT_EQ(take(TakeOnGpu::none), Names()) << "the one on the host has been taken";
+}
+
+TEST_F(TensorsOnAGpu, WaitForTheirInputsAndForNothingElseWhereGraphsAskForThem) {
+  table_.take_only_computed();
+  table_.add_group(3);
+  put("a", late_);
+  put("b", early_);
+  put("c", nullptr);  // of a graph
+  (void)table_.put(entry("d"), asked("d"), {});
+  EXPECT_EQ(take(TakeOnGpu::ready), (Names{"b", "c", "d"}));
+  put("e", early_);
+  EXPECT_EQ(take(TakeOnGpu::none), Names());
+  EXPECT_EQ(take(TakeOnGpu::all), Names{"e"});
+  EXPECT_EQ(take(TakeOnGpu::all), Names()) << "not even if it is the first";
+  EXPECT_TRUE(table_.has_requests());
+  late_->reach();
+  EXPECT_EQ(take(TakeOnGpu::ready), Names{"a"});
+}
+
+TEST_F(TensorsOnAGpu, AreAskedForBeforeTheirProcessSetIsRemovedAlsoWhereTheyWaitForTheirInputs) {
+  table_.take_only_computed();
+  table_.add_group(3);
+  Asked one = asked("a", 3);
+  one.request.device = DeviceKind::cuda;
+  one.ready.event = late_;
+  (void)table_.put(entry("a"), std::move(one), {});
+  Asked removal = asked("removal", 3);
+  removal.request.operation = Operation::remove_process_set;
+  (void)table_.put(entry("removal"), std::move(removal), {});
+  EXPECT_EQ(take(TakeOnGpu::all), Names());
+  late_->reach();
+  EXPECT_EQ(take(TakeOnGpu::all), (Names{"a", "removal"}));
 }
 
 TEST_F(TensorsOnAGpu, AreForgottenWithTheirProcessSet) {

@@ -27,7 +27,8 @@ own stream is not in that order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Generator, Iterable
 from typing import Any
 
 import torch
@@ -70,6 +71,15 @@ def current_stream(gpu: int) -> int:
         gpu
     )  # torch.cuda.current_stream(gpu).cuda_stream without making an object
     return stream
+
+
+def is_captured(gpus: Iterable[int]) -> bool:
+    """Whether PyTorch's current stream of one of these GPUs is being captured into a CUDA graph."""
+    for gpu in gpus:
+        with torch.cuda.device(gpu):
+            if torch.cuda.is_current_stream_capturing():
+                return True
+    return False
 
 
 def place_of(tensor: torch.Tensor) -> Place:
@@ -132,6 +142,18 @@ def mark_current_stream(gpu: int) -> Mark:
 def let_current_stream_wait(mark: Mark) -> None:
     """Makes the current stream of the mark's GPU wait for it."""
     mark.wait(torch.cuda.current_stream(mark.device))
+
+
+@contextlib.contextmanager
+def on_side_streams(gpus: Iterable[int]) -> Generator[None, None, None]:
+    """Within, other streams of these GPUs are current, and wait for those that are current now."""
+    with contextlib.ExitStack() as streams:
+        for gpu in gpus:
+            current = torch.cuda.current_stream(gpu)
+            side = torch.cuda.Stream(gpu)  # type: ignore[no-untyped-call, unused-ignore]
+            side.wait_stream(current)
+            streams.enter_context(torch.cuda.stream(side))
+        yield
 
 
 def future_on(gpus: Iterable[int]) -> torch.futures.Future[Any]:

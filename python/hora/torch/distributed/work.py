@@ -74,6 +74,7 @@ class Work(dist.Work):
         self._handles = started.handles
         self._outputs = list(started.outputs)
         self._gpus = {gpu for output in self._outputs if (gpu := devices.gpu_of(output)) is not None}
+        self._is_captured = devices.is_captured(self._gpus)
         self._finish = started.finish
         self._recorded = started.recorded
         self._timeout = timeout
@@ -86,8 +87,8 @@ class Work(dist.Work):
 
     def wait(self, timeout: datetime.timedelta = NO_TIME) -> bool:
         """Returns True when the outputs may be used: on a GPU by the current stream, or with a timeout by the
-        host, too. Raises RuntimeError."""
-        if timeout > NO_TIME or not (self._gpus or self._ended):
+        host, too, unless it is part of a CUDA graph. Raises RuntimeError."""
+        if not self._is_captured and (timeout > NO_TIME or not (self._gpus or self._ended)):
             self._await(timeout if timeout > NO_TIME else self._timeout)
         self._taken()
         return True
@@ -98,7 +99,11 @@ class Work(dist.Work):
 
     def is_completed(self) -> bool:
         """Whether `wait` would return at once."""
-        return self._ended or all(self._ends_within(handle, 0.0) for handle in self._handles)
+        return (
+            self._ended
+            or self._is_captured
+            or all(self._ends_within(handle, 0.0) for handle in self._handles)
+        )
 
     def is_success(self) -> bool:
         """Whether it has ended without an error."""
@@ -130,6 +135,8 @@ class Work(dist.Work):
 
     def future_of(self, make: Callable[[list[torch.Tensor]], Any]) -> torch.futures.Future[Any]:
         """A future of what `make` makes of the outputs."""
+        if self._is_captured:
+            return self._captured_future_of(make)
         trigger = devices.future_on(self._gpus)
         made = trigger.then(lambda _: make(self._taken()))
         left = [len(self._handles)]
@@ -145,6 +152,14 @@ class Work(dist.Work):
                 handle.then(end)
         if not under_way:
             trigger.set_result(None)  # calls what makes the result
+        return made
+
+    def _captured_future_of(self, make: Callable[[list[torch.Tensor]], Any]) -> torch.futures.Future[Any]:
+        """The same for a part of a CUDA graph: it ends when the graph runs. Streams of their own wait for it
+        there, so that the current ones go on, until somebody waits for the future."""
+        made = devices.future_on(self._gpus)
+        with devices.on_side_streams(self._gpus):
+            made.set_result(make(self._taken()))
         return made
 
     def _await(self, timeout: datetime.timedelta) -> None:
