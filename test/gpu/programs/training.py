@@ -8,7 +8,7 @@ and what it has become is compared with what the CPU makes of the same batches. 
 
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gpu
@@ -54,7 +54,9 @@ def batches(count: int, rank: int, size: int) -> Iterator[torch.Tensor]:
         yield order[begin : begin + TOGETHER][rank::size].to(DEVICE)
 
 
-def train(dtype: torch.dtype, compiled: bool = False, **options: Any) -> list[torch.Tensor]:
+def train(
+    dtype: torch.dtype, compiled: bool = False, captured: bool = False, **options: Any
+) -> list[torch.Tensor]:
     pixels, labels = images(dtype)
     net = network(dtype)
     model = torch.compile(net) if compiled else net
@@ -62,12 +64,39 @@ def train(dtype: torch.dtype, compiled: bool = False, **options: Any) -> list[to
         torch.optim.SGD(net.parameters(), 0.05, momentum=0.9), net.named_parameters(), **options
     )
     hvd.broadcast_parameters(net.state_dict(), 0)
-    for index in batches(len(labels), hvd.rank(), hvd.size()):
+
+    def step(index: torch.Tensor) -> None:
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(pixels[index]), labels[index]).backward()
         optimizer.step()
+
+    all_batches = batches(len(labels), hvd.rank(), hvd.size())
+    if captured:
+        train_by_graph(step, all_batches)
+    else:
+        for index in all_batches:
+            step(index)
     gpu.finish()
     return [parameter.detach().cpu() for parameter in net.parameters()]
+
+
+def train_by_graph(step: Callable[[torch.Tensor], None], all_batches: Iterator[torch.Tensor]) -> None:
+    """The first steps run as they are, as PyTorch asks for, and all others as one CUDA graph."""
+    static = next(all_batches)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        step(static)
+        for _ in range(2):
+            static.copy_(next(all_batches))
+            step(static)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step(static)
+    for index in all_batches:
+        static.copy_(index)
+        graph.replay()
 
 
 def distance(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> float:
@@ -175,6 +204,13 @@ def main() -> None:
             CLOSE[f32],
             compiled=not gpu.FAKE,
         )
+    compare(
+        f"training in a CUDA graph equals one rank, {size} ranks",
+        alone,
+        f32,
+        CLOSE[f32],
+        captured=not gpu.FAKE,
+    )
     hvd.shutdown()
 
 
