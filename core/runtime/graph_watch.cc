@@ -47,7 +47,7 @@ Status end_of(const Handle& handle) {
   try {
     return handle.wait().status;
   } catch (const Error& error) {
-    return {error.code(), error.what()};
+    return status_of(error);
   }
 }
 

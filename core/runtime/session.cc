@@ -93,6 +93,13 @@ void Session::check_usable() {
 
 Asked Session::admitted(const Entry& entry) const { return admit(entry, world_.control->rank(), sets_); }
 
+std::vector<Asked> Session::admitted(const std::vector<Entry>& group) const {
+  std::vector<Asked> asked;
+  asked.reserve(group.size());
+  for (const auto& entry : group) asked.push_back(admitted(entry));
+  return asked;
+}
+
 /// Whether the entry is to become a part of a graph.
 bool Session::is_captured(const Entry& entry) {
   if (entry.device.kind == DeviceKind::host) return false;
@@ -132,9 +139,7 @@ Handle Session::submit(Entry entry) {
 
 std::vector<Handle> Session::submit(std::vector<Entry> group) {
   check_usable();
-  std::vector<Asked> asked;
-  asked.reserve(group.size());
-  for (const auto& entry : group) asked.push_back(admitted(entry));
+  std::vector<Asked> asked = admitted(group);
   const auto captured = [this](const Entry& entry) { return is_captured(entry); };
   if (std::any_of(group.begin(), group.end(), captured)) return capture(std::move(group), asked);
   return put(std::move(group), std::move(asked), nullptr);
@@ -142,12 +147,8 @@ std::vector<Handle> Session::submit(std::vector<Entry> group) {
 
 std::vector<Handle> Session::submit_again(std::vector<Entry> group, const std::shared_ptr<GraphRun>& run) {
   table_.take_only_computed();
-  std::vector<Asked> asked;
-  asked.reserve(group.size());
-  for (const auto& entry : group) {
-    asked.push_back(admitted(entry));
-    check_has_run(entry, asked.back().group);
-  }
+  std::vector<Asked> asked = admitted(group);
+  for (std::size_t i = 0; i < group.size(); ++i) check_has_run(group[i], asked[i].group);
   return put(std::move(group), std::move(asked), run);
 }
 

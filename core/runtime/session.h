@@ -76,6 +76,7 @@ class Session {
   [[nodiscard]] std::string with_its_cause(const std::string& reason) const;
   void check_usable();
   [[nodiscard]] Asked admitted(const Entry& entry) const;
+  [[nodiscard]] std::vector<Asked> admitted(const std::vector<Entry>& group) const;
   [[nodiscard]] bool is_captured(const Entry& entry);
   void prepare(const Entry& entry, Asked& asked, const std::shared_ptr<GraphRun>& run);
   void check_has_run(const Entry& entry, int group) const;
