@@ -20,8 +20,8 @@ def set_up() -> int:
 
 def test(wanted: list[str], whole: bool) -> int:
     """Runs these suites, or all. `whole`: also those of which a sample is enough for each commit. The programs
-    of the suite of LibTorch are compiled while others run."""
-    setup.everything("but-torch-tests")
+    of some suites are compiled while others run."""
+    setup.everything("all")
     return suites.run_suites(wanted, whole)
 
 

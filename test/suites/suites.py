@@ -125,9 +125,9 @@ def pytest(name: str, *chosen: str, python: pathlib.Path = PYTHON, whole: bool =
     return count(name, reports, [python, "-m", "pytest", "-q", *chosen, f"--junitxml={reports}/{name}.xml"])
 
 
-def style() -> Tally:
+def style(whole: bool) -> Tally:
     """Checks of the sources, which run nothing."""
-    tally = pytest("style", "test/style")
+    tally = pytest("style", "test/style", whole=whole)
     tally.add(one("ruff", [ROOT / ".venv/bin/ruff", "check", "python", "test", "examples", "dev"]))
     tally.add(
         one(
@@ -140,6 +140,10 @@ def style() -> Tally:
 
 def in_process() -> Tally:
     return ctest("in-process", "default", "-L", "^inprocess$", "-j", "2")  # most of them wait
+
+
+def conformance() -> Tally:
+    return ctest("conformance", "default", "-L", "^conformance$", "-j", "2")
 
 
 def jobs() -> Tally:
@@ -161,11 +165,11 @@ def commits() -> int:
 def sanitized(preset: str, whole: bool) -> Tally:
     """The tests without other processes under a sanitizer. The conformance suites take most of the time.
     Unless `whole`, each turn of the sanitizer runs the next eighth of their cases."""
-    tally = ctest(preset, preset, "--exclude-regex", "^conformance")
+    tally = ctest(preset, preset, "--label-exclude", "^conformance$")
     eighth = (
         {} if whole else {"GTEST_TOTAL_SHARDS": "8", "GTEST_SHARD_INDEX": str(commits() // len(TURNS) % 8)}
     )
-    tally.add(ctest(f"{preset}-conformance", preset, "--tests-regex", "^conformance", environment=eighth))
+    tally.add(ctest(f"{preset}-conformance", preset, "-L", "^conformance$", environment=eighth))
     return tally
 
 
@@ -230,11 +234,11 @@ def one_job() -> Tally:
     return one("demo", [VENV / "bin/hrun", "-np", "2", PYTHON, "-m", "hora.demo"])
 
 
-def with_newest(*chosen: str) -> Tally:
+def with_newest(*chosen: str, whole: bool) -> Tally:
     """The tests with the newest PyTorch, and the versions that requirements.txt pins of all other
     packages."""
     print(f"    with {newest.versions()}", flush=True)
-    return pytest("newest", *chosen, python=newest.PYTHON)
+    return pytest("newest", *chosen, python=newest.PYTHON, whole=whole)
 
 
 def with_frameworks(whole: bool) -> Tally:
@@ -266,9 +270,9 @@ def built(configuration: str, preset: str = "") -> Callable[[], None]:
     return functools.partial(build_ahead, configuration, preset or configuration)
 
 
-def sampled(name: str, run: Callable[[bool], Tally]) -> Suite:
+def sampled(name: str, run: Callable[[bool], Tally], *logs: str, beside: bool = True) -> Suite:
     """A suite of which each commit runs a part, and the next ones the rest."""
-    return Suite(name, lambda: run(False), [name], whole=lambda: run(True), beside=True)
+    return Suite(name, lambda: run(False), [name, *logs], whole=lambda: run(True), beside=beside)
 
 
 def sanitizer(preset: str) -> Suite:
@@ -277,28 +281,28 @@ def sanitizer(preset: str) -> Suite:
     return Suite(preset, lambda: run(whole=False), logs, built(preset), lambda: run(whole=True))
 
 
-# Tests wait for most of their time. So two rows of suites run side by side, which take about equally long. The
-# suites of GoogleTest are in one row, as their reports share a folder. Suites that need nothing more come first,
-# while the needs of others are made ready.
+# Two rows of suites run side by side, which take about equally long. The suites of GoogleTest are in one row, as
+# their reports share a folder. Suites that need nothing more come first, while the needs of others are made ready.
 SUITES = [
-    Suite("in-process", in_process, ["in-process"]),
+    Suite("conformance", conformance, ["conformance"]),
     Suite("jobs", jobs, ["jobs"]),
-    Suite("torch", torch, ["torch"], built("default")),
-    Suite("faults", faults, ["faults"]),
-    Suite("style", style, ["style", "ruff", "ruff-format", "mypy"]),
+    sampled("style", style, "ruff", "ruff-format", "mypy", beside=False),
+    Suite("in-process", in_process, ["in-process"], built("default", "in-process")),
+    Suite("torch", torch, ["torch"], built("default", "torch")),
     sanitizer("tsan"),
     sanitizer("asan"),
     Suite("fuzz", fuzz, [], built("asan", "fuzz")),
     Suite("core-only", core_only, ["core-only"], built("core-only")),
+    Suite("faults", faults, ["faults"], beside=True),
     sampled("hosts", hosts),
     sampled("examples", examples),
     sampled("python", python),
     Suite(
         "newest",
-        lambda: with_newest(*newest.SAMPLE),
+        lambda: with_newest(*newest.SAMPLE, whole=False),
         ["newest"],
         lambda: newest.prepare(upgrade=False),
-        lambda: with_newest(*newest.ALL),
+        lambda: with_newest(*newest.ALL, whole=True),
         beside=True,
     ),
     Suite(
@@ -312,9 +316,14 @@ SUITES = [
 ]
 
 
-# Suites that compile or install the most. Unless all is asked for, each commit runs those of one line. The programs
-# of torch take six minutes to compile, as those of a sanitizer do.
-TURNS = (("tsan",), ("asan",), ("fuzz", "core-only", "torch", "frameworks"), ("newest", "torch"))
+# Suites that compile or install the most. Unless all is asked for, each commit runs those of one line. The tests of
+# in-process are run under a sanitizer, too: so each commit compiles and runs them once.
+TURNS = (
+    ("tsan",),
+    ("asan",),
+    ("in-process", "fuzz", "core-only", "torch", "frameworks"),
+    ("in-process", "newest", "torch"),
+)
 
 
 def of_this_turn() -> list[Suite]:
@@ -341,14 +350,21 @@ def run_suites(wanted: list[str], whole: bool) -> int:
 
 def run_checks() -> int:
     """The checks that find most mistakes: of the sources, the tests without other processes, and one job."""
-    quick = [suite for suite in SUITES if suite.name in ("style", "in-process")]
+    quick = [suite for suite in SUITES if suite.name in ("style", "conformance", "in-process")]
     return run_all([*quick, Suite("demo", one_job, ["demo"])])
 
 
 def run_newest() -> int:
     """All of the tests of which ./dev test runs a sample with the newest releases."""
     return run_all(
-        [Suite("newest", lambda: with_newest(*newest.ALL), ["newest"], lambda: newest.prepare(upgrade=True))]
+        [
+            Suite(
+                "newest",
+                lambda: with_newest(*newest.ALL, whole=True),
+                ["newest"],
+                lambda: newest.prepare(upgrade=True),
+            )
+        ]
     )
 
 
