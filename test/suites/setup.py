@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything between a fresh machine and a built tree. A step that is done already is skipped."""
 
+import concurrent.futures
 import hashlib
 import os
 import pathlib
@@ -16,13 +17,15 @@ from .shell import PYTHON, ROOT, VENV, Failed, run_quietly
 STAMPS = ROOT / "build/stamps"
 
 REQUIREMENTS = "PyTorch and the other Python packages"
+CORE = "compiling what needs no Python package"
 BUILD = "compiling"
 PACKAGE = "the package hora"
 LONGEST_BUILD = 7200.0  # seconds, beside suites that take both cores
 WHOLE = {
     packages.LABEL: 60,
     REQUIREMENTS: 150,
-    BUILD: 420,
+    CORE: 300,
+    BUILD: 300,
     PACKAGE: 40,
 }  # about how many seconds each step takes on two cores
 
@@ -32,9 +35,13 @@ def everything(preset: str = "default") -> None:
     makes in build/default, and hora in .venv."""
     absent = packages.missing(packages.FOR_HORA, packages.FOR_TESTS)
     announce(absent)
-    with Progress(WHOLE) as progress:
+    # Where a step fails, `progress` ends the other one before `threads` waits for it.
+    with concurrent.futures.ThreadPoolExecutor(2) as threads, Progress(WHOLE) as progress:
         packages.install(absent, progress)
-        virtual_environment(progress)
+        for part in concurrent.futures.as_completed(
+            [threads.submit(virtual_environment, progress), threads.submit(compile_core, progress)]
+        ):
+            part.result()
         build(progress, preset)
         install_package(progress)
 
@@ -157,6 +164,15 @@ def compile_all(preset: str, niceness: int = 0) -> None:
         preset,
         seconds=LONGEST_BUILD,
     )
+
+
+def compile_core(progress: Progress) -> None:
+    """Compiles the core and hrun, so that ccache has them when all of Hora is compiled for the first time."""
+    if (ROOT / "build/default/build.ninja").exists():
+        progress.skip(CORE)
+        return
+    step("cmake-core-only", "cmake", "--preset", "core-only")
+    progress.run(CORE, "build-core", ["cmake", "--build", "--preset", "core"], reader=of_ninja)
 
 
 def build(progress: Progress, preset: str) -> None:
