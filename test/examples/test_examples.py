@@ -27,6 +27,7 @@ def test_every_example_is_tested():
     assert sorted(EXAMPLES) == sorted(path.name for path in (ROOT / "examples").glob("[0-9]*"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example_prints_what_it_says(name: str):
     is_built = (ROOT / "build/default/bin/hello_f").exists()
@@ -77,6 +78,7 @@ def test_a_checkpoint_can_be_resumed(name: str, tmp_path: pathlib.Path):
     assert float(loss[1]) < 0.2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["03_digits.cc", "04_digits.py"])
 def test_wrong_flags_are_refused(name: str):
     result = hrun("-np", "1", *EXAMPLES[name], "--epoch-count", "2")

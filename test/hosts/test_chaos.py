@@ -10,6 +10,7 @@ from machines import Cluster
 FAULTS_PER_MINUTE = 62 / 30
 
 
+@pytest.mark.long
 def test_every_step_counts_once_whatever_breaks(
     own_hosts: Cluster, tmp_path: pathlib.Path, pytestconfig: pytest.Config
 ):

@@ -3,11 +3,13 @@
 
 import pathlib
 
+import pytest
 from launch import BUILD, lines, quiet
 from machines import Cluster
 from ranks import HRUN
 
 
+@pytest.mark.long
 def test_a_host_that_another_one_cannot_reach_is_left_out(own_hosts: Cluster, tmp_path: pathlib.Path):
     """hrun reaches both, so no process dies. The host whose ranks come later goes."""
     worker = [BUILD / "test/elastic_worker", "3000", "0.1", "1000", tmp_path]
@@ -26,6 +28,7 @@ def test_a_host_that_another_one_cannot_reach_is_left_out(own_hosts: Cluster, tm
     assert err.count("on c) is left out: it cannot reach all other members") == 2, err
 
 
+@pytest.mark.long
 def test_a_process_on_another_host_is_replaced_there(hosts: Cluster, tmp_path: pathlib.Path):
     worker = [BUILD / "test/elastic_worker", "3000", "0.1", "1000", tmp_path]
     started = hosts["a"].start(HRUN, "-np", "4", "--min-np", "2", "-H", "a:2,b:2", *worker)
@@ -47,6 +50,7 @@ def test_a_process_on_another_host_is_replaced_there(hosts: Cluster, tmp_path: p
     quiet(hosts)
 
 
+@pytest.mark.long
 def test_ranks_leave_a_host_that_is_drained_and_a_spare_of_another_one_joins(
     hosts: Cluster, tmp_path: pathlib.Path
 ):
@@ -72,6 +76,7 @@ def test_ranks_leave_a_host_that_is_drained_and_a_spare_of_another_one_joins(
     quiet(hosts)
 
 
+@pytest.mark.long
 def test_a_job_goes_on_without_a_host_that_is_cut_off(own_hosts: Cluster, tmp_path: pathlib.Path):
     worker = f"exec {BUILD}/test/elastic_worker 300 0.1 10000 {tmp_path}"
     started = own_hosts["a"].start(

@@ -73,6 +73,7 @@ def test_a_rank_that_is_killed_is_named(hosts: Cluster, on: str):
     quiet(hosts)
 
 
+@pytest.mark.long
 def test_a_host_that_dies_is_named(own_hosts: Cluster):
     job = reduce_on(own_hosts["a"], 5, "-H", "a:2,b:2,c:1")
     own_hosts["b"].crash()
@@ -82,6 +83,7 @@ def test_a_host_that_dies_is_named(own_hosts: Cluster):
     quiet(own_hosts)
 
 
+@pytest.mark.long
 def test_a_network_that_is_cut_for_too_long_ends_the_job_on_both_sides(hosts: Cluster):
     job = reduce_on(hosts["a"], 4, "-H", "a:2,b:2")
     hosts["b"].cut()
@@ -108,6 +110,7 @@ except hora.HoraInternalError as error:
 """
 
 
+@pytest.mark.long
 def test_an_operation_that_makes_no_progress_though_all_ranks_live_is_named(hosts: Cluster):
     job = hosts["a"].start(
         HRUN, "-H", "a,b", "-x", "HORA_OPERATION_TIMEOUT=2", sys.executable, "-c", STAND_STILL
@@ -129,6 +132,7 @@ def test_an_operation_that_makes_no_progress_though_all_ranks_live_is_named(host
     quiet(hosts)
 
 
+@pytest.mark.long
 def test_a_network_that_is_cut_for_a_moment_does_no_harm(hosts: Cluster):
     steps = "import hora, numpy as np; hora.init(); hora.barrier(); print('in', 0, flush=True); [hora.allreduce(np.ones(1000)) for _ in range(2000)]; print('done')"
     no_words = "HORA_STRAGGLER_STEPS=0"  # on a slow rank: other programs of this machine may slow one down
@@ -149,6 +153,7 @@ def test_nothing_is_left_when_hrun_is_killed(hosts: Cluster, on: str):
     quiet(hosts)
 
 
+@pytest.mark.long
 def test_nothing_is_left_when_the_host_of_hrun_dies(own_hosts: Cluster):
     job = reduce_on(own_hosts["c"], 4, "-H", "a:2,b:2")
     own_hosts["c"].crash()
@@ -188,6 +193,7 @@ def test_an_agent_that_is_killed_takes_its_ranks_along(hosts: Cluster):
     quiet(hosts)
 
 
+@pytest.mark.long
 def test_the_job_ends_when_its_time_is_over(hosts: Cluster):
     result = hrun(hosts["a"], "--timeout", "3", "-H", "a,b", "sleep", "1000")
     assert result.returncode == 124

@@ -62,6 +62,7 @@ def test_what_runs_on_a_host_is_seen_and_ends_with_it(own_hosts: Cluster):
     assert away.wait(10) != 0
 
 
+@pytest.mark.long
 def test_a_network_is_cut_without_a_word_and_mended(hosts: Cluster):
     a, b, c = (hosts[name] for name in "abc")
     b.cut()

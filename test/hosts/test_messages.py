@@ -84,6 +84,7 @@ def test_a_distant_host_only_takes_longer(hosts: Cluster):
         assert Job([(hosts["a"], 2), (hosts["b"], 2)], sys.executable, "-c", EXCHANGE).output() == said_by(4)
 
 
+@pytest.mark.long
 def test_a_host_that_dies_ends_a_receive_and_is_named(own_hosts: Cluster):
     job = Running(own_hosts["a"], 4, "--grace", "30", "-H", "a:2,b:2", sys.executable, "-c", WAIT)
     own_hosts["b"].crash()

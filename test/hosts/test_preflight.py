@@ -46,6 +46,7 @@ def test_ranks_are_bound_on_every_host(hosts: Cluster):
     ]
 
 
+@pytest.mark.long
 def test_hosts_that_do_not_reach_each_other_are_named(hosts: Cluster):
     for name in "bc":
         hosts[name].firewall("REJECT")

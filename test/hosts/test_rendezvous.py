@@ -122,6 +122,7 @@ def test_data_takes_the_network_that_was_asked_for(hosts: Cluster, chosen: str):
     assert sent(hosts, "b", 0) - before[0] < 200_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("how", "said"), [("DROP", "timed out"), ("REJECT", "refused")])
 def test_who_cannot_reach_whom_is_said_with_address_and_port(hosts: Cluster, how: str, said: str):
     """Rank 0 is reached, rank 1 is not: ssh and what it lets in are not all that ranks need."""
@@ -147,6 +148,7 @@ def test_who_cannot_reach_whom_is_said_with_address_and_port(hosts: Cluster, how
         ), each.stderr
 
 
+@pytest.mark.long
 def test_a_rank_that_cannot_reach_rank_0_says_where_it_looked(hosts: Cluster):
     a, b = hosts["a"], hosts["b"]
     b.cut()

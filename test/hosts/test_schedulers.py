@@ -162,11 +162,13 @@ def test_mpiexec_of_mpich():
     assert len(lines(wrapped)) == 4
 
 
+@pytest.mark.long
 def test_torchrun_of_a_program_that_is_not_python():
     result = run(*TORCHRUN, "--nproc-per-node", "3", "--no-python", HELLO)
     assert len(lines(result)) == 4
 
 
+@pytest.mark.long
 def test_torchruns_of_several_agents_on_one_host_meet():
     """Each thinks that it is a host; their address is this machine's own."""
     words = [*TORCHRUN, "--nnodes", "2", "--nproc-per-node", "2", "--master-port", "29617"]
@@ -186,6 +188,7 @@ def test_torchruns_of_several_agents_on_one_host_meet():
     assert sorted("".join(out for out, _ in told).splitlines()) == ON_TWO_HOSTS
 
 
+@pytest.mark.long
 def test_one_rank_needs_nothing():
     alone = places((0, 1, 0, 1))
     assert lines(run(sys.executable, "-c", PLACE)) == alone
@@ -229,11 +232,13 @@ def test_who_is_missing_is_named():
 # ---- Slurm
 
 
+@pytest.mark.long
 def test_srun_on_one_node_needs_no_secret(nodes: Slurm):
     assert lines(on_nodes(nodes, "srun", "-N1", "-n4", sys.executable, "-c", PLACE)) == ON_ONE_HOST
     assert lines(on_nodes(nodes, "srun", "-N1", "-n1", sys.executable, "-c", PLACE)) == places((0, 1, 0, 1))
 
 
+@pytest.mark.long
 def test_srun_on_two_nodes(nodes: Slurm, secret: pathlib.Path):
     two_each = ["srun", "-N2", "-n4", "--ntasks-per-node=2"]
     assert lines(on_nodes(nodes, *two_each, sys.executable, "-c", PLACE, secret=secret)) == ON_TWO_HOSTS
@@ -280,6 +285,7 @@ def test_two_nodes_want_a_secret(nodes: Slurm, secret: pathlib.Path):
     )
 
 
+@pytest.mark.long
 def test_torchrun_on_two_nodes_of_slurm(nodes: Slurm, secret: pathlib.Path):
     agent = [
         *TORCHRUN,
@@ -305,6 +311,7 @@ def test_torchrun_on_two_nodes_of_slurm(nodes: Slurm, secret: pathlib.Path):
     )
 
 
+@pytest.mark.long
 def test_ddp_under_srun_has_the_losses_of_gloo(nodes: Slurm):
     """A program of torch.distributed as it is, with PyTorch's variables from those of Slurm."""
     script = str(ROOT / "examples/frameworks/torchrun_ddp.py")
@@ -318,6 +325,7 @@ def test_ddp_under_srun_has_the_losses_of_gloo(nodes: Slurm):
     assert on_hora == sorted(on_gloo.splitlines())
 
 
+@pytest.mark.long
 def test_mpirun_on_two_nodes_meets_through_mpi_or_at_an_address(nodes: Slurm, secret: pathlib.Path):
     """Through MPI neither an address nor a secret is needed. Open MPI itself takes the docker0 of both for
     one network."""
@@ -337,6 +345,7 @@ def test_mpirun_on_two_nodes_meets_through_mpi_or_at_an_address(nodes: Slurm, se
     assert lines(on_nodes(nodes, *words, *told, sys.executable, "-c", PLACE, secret=secret)) == ON_TWO_HOSTS
 
 
+@pytest.mark.long
 def test_the_job_script(nodes: Slurm, tmp_path: pathlib.Path):
     script = str(ROOT / "examples/slurm/train.sbatch")
     given = {**nodes.environment, **ENVIRONMENT, "HORA_SECRET_FILE": str(tmp_path / "made")}

@@ -11,6 +11,7 @@ import pytest
 OWN_TMP_AND_NETWORK = 'mount -t tmpfs -o mode=1777 none /tmp && ip link set lo up && exec "$@"'
 
 
+@pytest.mark.long
 def test_another_user_of_the_host_is_refused_everywhere():
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")

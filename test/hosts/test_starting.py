@@ -34,6 +34,7 @@ def test_hosts_may_come_from_a_file_and_differ_in_their_slots(hosts: Cluster, tm
     assert good(hosts["a"], "--hostfile", file, "sh", "-c", WHO) == expected
 
 
+@pytest.mark.long
 def test_ranks_meet_and_reduce(hosts: Cluster):
     program = [sys.executable, "-c", SUM]
     assert good(hosts["a"], "-H", "a:2,b:1,c:1", *program) == [
@@ -166,6 +167,7 @@ def refusal(hosts: Cluster, *words: str | os.PathLike[str], directory: pathlib.P
     return result.stderr
 
 
+@pytest.mark.long
 def test_all_hosts_that_fail_are_named_at_once_with_what_ssh_says(hosts: Cluster):
     b, c = hosts["b"], hosts["c"]
     c.cut()
@@ -239,6 +241,7 @@ def test_a_program_that_is_not_there_is_named(hosts: Cluster):
     assert "/dev/shm/program" in result.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("how", "said"), [("DROP", "timed out"), ("REJECT", "refused")])
 def test_ranks_that_cannot_reach_each_other_make_a_matrix(hosts: Cluster, how: str, said: str):
     """ssh leads to b and c, and a is reached from them; but between the two all else is blocked."""

@@ -6,10 +6,12 @@ import os
 import pathlib
 import signal
 
+import pytest
 from launch import HRUN, quiet, reduce_on
 from machines import Cluster, program
 
 
+@pytest.mark.long
 def test_ranks_of_all_hosts_say_how_they_are_and_write_dumps(hosts: Cluster, tmp_path: pathlib.Path):
     here = hosts["a"]
     job = reduce_on(here, 4, "-H", "a:2,b:2", "--verbose", "-x", f"HORA_DUMP_DIR={tmp_path}/dumps")

@@ -107,6 +107,7 @@ def test_the_program_of_the_pages_sums_in_c(tmp_path: pathlib.Path):
     assert sorted(output.splitlines()) == [expected, expected.replace("[0]", "[1]")]
 
 
+@pytest.mark.long
 def test_the_program_of_the_pages_learns_in_python(tmp_path: pathlib.Path):
     (tmp_path / "train.py").write_text(block("README.md", "python"))
     found = losses(succeed(HRUN, "-np", "2", sys.executable, tmp_path / "train.py"))
@@ -114,6 +115,7 @@ def test_the_program_of_the_pages_learns_in_python(tmp_path: pathlib.Path):
     assert found[-1] < 0.01 * found[0]
 
 
+@pytest.mark.long
 def test_torch_distributed_finds_the_backend_without_an_import(tmp_path: pathlib.Path):
     (tmp_path / "program.py").write_text(block("docs/distributed.md", "python"))
     succeed(HRUN, "-np", "2", sys.executable, tmp_path / "program.py")
@@ -125,6 +127,7 @@ def test_torch_distributed_finds_the_backend_without_an_import(tmp_path: pathlib
     assert loaded == "[]\n"  # so that `import torch` takes no longer
 
 
+@pytest.mark.long
 def test_the_demo_of_the_package_learns(tmp_path: pathlib.Path):
     lines = succeed(
         "env", "-C", tmp_path, HRUN, "-np", "2", sys.executable, "-m", "hora.demo", "--epochs", "2"

@@ -45,6 +45,7 @@ def test_every_package_is_known_to_this_distribution():
     assert known.returncode == 0, known.stderr
 
 
+@pytest.mark.long
 def test_every_package_is_known_to_ubuntu_24_04():
     known = set()
     for suite in ("noble", "noble-updates"):

@@ -49,6 +49,7 @@ SETUP = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_each_step_is_the_old_value_plus_the_adasum_of_what_each_rank_changes(ranks: int):
     run_ready(

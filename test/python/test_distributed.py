@@ -55,6 +55,7 @@ BY_LAUNCH = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", [case.__name__ for case in distributed_cases.CASES])
 @BY_LAUNCH
 def test_torch_distributed(launched: str, case: str):
@@ -94,6 +95,7 @@ def test_ranks_of_torchrun_meet_again_by_the_same_store(tmp_path: pathlib.Path):
 HOOK = "model.register_comm_hook(model, hora.torch.distributed.ddp_hook)"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("killed", "change"),
     [pytest.param(0, "", id="0"), pytest.param(1, "", id="1"), pytest.param(1, HOOK, id="hook")],
@@ -135,6 +137,7 @@ def test_a_rank_that_dies_in_backward_is_an_error_with_its_cause_on_all_others(
     assert f"hrun: rank {killed} (" in result.stderr
 
 
+@pytest.mark.long
 def test_a_wait_with_a_timeout_names_the_operation():
     lines = run_python(
         2,
@@ -157,6 +160,7 @@ def test_a_wait_with_a_timeout_names_the_operation():
     assert lines[0] == ["'recv' has not ended within 0.1 s, the timeout of its group or of this call"]
 
 
+@pytest.mark.long
 def test_a_monitored_barrier_names_all_ranks_that_are_missing_on_all_others():
     lines = run_python(
         4,
@@ -189,6 +193,7 @@ def test_a_monitored_barrier_names_all_ranks_that_are_missing_on_all_others():
     ]
 
 
+@pytest.mark.long
 def test_each_call_may_have_a_time_of_its_own_and_what_was_not_waited_for_ends_with_its_group():
     lines = run_python(
         2,
@@ -219,6 +224,7 @@ def test_each_call_may_have_a_time_of_its_own_and_what_was_not_waited_for_ends_w
     assert lines[0][:-2] in ([], [late])  # rank 1 may be there in time
 
 
+@pytest.mark.long
 def test_the_job_goes_on_after_a_monitored_barrier_however_long():
     lines = run_python(
         2,
@@ -241,6 +247,7 @@ def test_the_job_goes_on_after_a_monitored_barrier_however_long():
     ]
 
 
+@pytest.mark.long
 def test_outputs_that_do_not_fit_are_an_error_of_each_wait():
     lines = run_python(
         2,
@@ -261,6 +268,7 @@ def test_outputs_that_do_not_fit_are_an_error_of_each_wait():
     assert lines == [[said, said, "False"]] * 2
 
 
+@pytest.mark.long
 def test_a_group_that_another_rank_has_destroyed_says_so():
     lines = run_python(
         2,
@@ -284,6 +292,7 @@ def test_a_group_that_another_rank_has_destroyed_says_so():
     ]
 
 
+@pytest.mark.long
 def test_the_hook_names_the_parameters_of_a_bucket_that_waits_for_a_rank():
     lines = run_python(
         2,
@@ -334,6 +343,7 @@ def test_pytorch_reads_the_last_operations_of_ranks_that_disagree(tmp_path: path
     assert "Expected input sizes: '[[2]]' does not match found input sizes: '[[3]]'" in said
 
 
+@pytest.mark.long
 def test_a_path_to_which_the_last_operations_cannot_be_written_hides_no_error():
     program = """
         import torch, torch.distributed as dist, hora.torch.distributed
@@ -349,6 +359,7 @@ def test_a_path_to_which_the_last_operations_cannot_be_written_hides_no_error():
     assert result.stderr.count("hora: the last operations of this rank could not be written: ") == 2
 
 
+@pytest.mark.long
 def test_a_group_that_was_destroyed_refuses_to_work_and_another_one_can_be_made(
     tmp_path: pathlib.Path,
 ):
@@ -374,6 +385,7 @@ def test_a_group_that_was_destroyed_refuses_to_work_and_another_one_can_be_made(
     assert lines == [["2.0", "2.0", said]] * 2
 
 
+@pytest.mark.long
 def test_mistakes_are_sentences_and_the_job_goes_on():
     lines = run_python(
         2,
@@ -412,6 +424,7 @@ def test_mistakes_are_sentences_and_the_job_goes_on():
         assert re.match(r"this process \(pid \d+\) was forked from the rank \(pid \d+\) and is none", said[3])
 
 
+@pytest.mark.long
 def test_a_world_size_that_is_not_hruns_is_refused_at_once(tmp_path: pathlib.Path):
     lines = run_python(
         2,
@@ -428,6 +441,7 @@ def test_a_world_size_that_is_not_hruns_is_refused_at_once(tmp_path: pathlib.Pat
     assert lines == [[said.format(rank)] for rank in range(2)]
 
 
+@pytest.mark.long
 def test_a_store_without_rank_0_is_an_error_that_says_so():
     program = """
         import datetime, torch.distributed as dist, hora.torch.distributed
@@ -448,6 +462,7 @@ def test_a_store_without_rank_0_is_an_error_that_says_so():
     assert "rank 1 of 2 has not found rank 0 in PyTorch's store, which all ranks must have" in result.stdout
 
 
+@pytest.mark.long
 def test_ranks_that_differ_from_those_of_the_job_are_refused(tmp_path: pathlib.Path):
     lines = run_python(
         2,
@@ -482,6 +497,7 @@ def answers(backend: str, launched: str) -> dict[str, list[str]]:
     return said
 
 
+@pytest.mark.long
 @BY_LAUNCH
 def test_calls_have_the_outcomes_of_gloo_if_gloo_can_do_them(launched: str):
     ours, peers = answers("hora", launched), answers("gloo", "4-shm" if launched[0] == "4" else "2-shm")

@@ -84,6 +84,7 @@ def train(what: str, ranks: int, *words: str, least: int = 1) -> subprocess.Comp
     return hrun(*words, "-c", TRAIN, what, f"{ranks}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "what",
     [
@@ -101,12 +102,14 @@ def test_a_rank_takes_part_in_steps_while_it_gets_the_state(what: str):
     assert "1 process was lost, and 1 replaced" in finished.stderr
 
 
+@pytest.mark.long
 def test_a_state_that_the_first_step_makes_comes_too():
     finished = train("the optimizer has no state yet", 3, least=3)
     assert finished.returncode == 0, finished.stderr
     assert finished.stdout.count("done in parts 3") == 3, finished.stdout + finished.stderr
 
 
+@pytest.mark.long
 def test_a_rank_begins_anew_if_another_is_lost_while_it_gets_the_state():
     finished = train("rank 2 is lost", 3, "--max-replacements", "1")
     assert finished.returncode == 0, finished.stderr

@@ -30,12 +30,14 @@ def alone() -> list[float]:
     return numbers
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ranks", [2, 3, 6])
 def test_ranks_train_as_one_process_does(ranks: int, alone: list[float], tmp_path: pathlib.Path):
     assert results(train(ranks, folder=tmp_path), ranks) == pytest.approx(alone, rel=1e-9)
     check_audit(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", ["forward", "backward", "step", "evaluate", "epoch"])
 @pytest.mark.parametrize("rank", [0, 1, 2])
 def test_a_rank_that_dies_changes_nothing(rank: int, place: str, alone: list[float], tmp_path: pathlib.Path):
@@ -47,6 +49,7 @@ def test_a_rank_that_dies_changes_nothing(rank: int, place: str, alone: list[flo
     check_audit(tmp_path)
 
 
+@pytest.mark.long
 def test_a_rank_that_is_replaced_changes_nothing(alone: list[float], tmp_path: pathlib.Path):
     for rank in (0, 2):
         folder = tmp_path / str(rank)
@@ -57,6 +60,7 @@ def test_a_rank_that_is_replaced_changes_nothing(alone: list[float], tmp_path: p
         check_audit(folder)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind", ["-1", "-2"], ids=["gradients alone change it", "a parameter follows another"]
 )
@@ -68,6 +72,7 @@ def test_a_rank_that_gets_a_large_state_takes_part_in_steps_meanwhile(kind: str)
     assert results(finished, 3) == pytest.approx(alone, rel=1e-9)
 
 
+@pytest.mark.long
 def test_a_large_state_that_the_first_step_makes_comes_too():
     alone = results(train(1, waits=("-1",)), 1)
     finished = train(3, "--min-np", "3", deaths=f"1:0:begin:{signal.SIGKILL:d}", waits=("-1",))
@@ -75,6 +80,7 @@ def test_a_large_state_that_the_first_step_makes_comes_too():
     assert results(finished, 3) == pytest.approx(alone, rel=1e-9)
 
 
+@pytest.mark.long
 def test_a_rank_begins_anew_if_another_is_lost_while_it_gets_a_large_state():
     alone = results(train(1, waits=("-1",)), 1)
     deaths = f"2:3:backward:{signal.SIGKILL:d},0:7:backward:{signal.SIGKILL:d}"
@@ -83,6 +89,7 @@ def test_a_rank_begins_anew_if_another_is_lost_while_it_gets_a_large_state():
     assert results(finished, 2) == pytest.approx(alone, rel=1e-9)
 
 
+@pytest.mark.long
 def test_a_hot_spare_takes_the_samples_of_a_rank_that_dies(alone: list[float], tmp_path: pathlib.Path):
     words = ("--min-np", "1", "--spares", "1:hot", "--max-replacements", "0")
     deaths = f"1:7:backward:{signal.SIGKILL:d}"
@@ -93,6 +100,7 @@ def test_a_hot_spare_takes_the_samples_of_a_rank_that_dies(alone: list[float], t
     check_audit(tmp_path)
 
 
+@pytest.mark.long
 def test_sigterm_makes_a_rank_leave_between_two_steps(alone: list[float], tmp_path: pathlib.Path):
     finished = train(3, "--min-np", "1", deaths=f"1:4:forward:{signal.SIGTERM:d}", folder=tmp_path)
     assert " has left; the job goes on with 2 of 3 ranks" in finished.stderr
@@ -100,6 +108,7 @@ def test_sigterm_makes_a_rank_leave_between_two_steps(alone: list[float], tmp_pa
     check_audit(tmp_path)
 
 
+@pytest.mark.long
 def test_a_process_with_another_model_is_refused_alone(alone: list[float]):
     deaths = f"1:3:forward:{signal.SIGKILL:d}"
     finished = train(3, "--min-np", "1", "--max-replacements", "1", deaths=deaths, waits=("0", "5"))
@@ -135,6 +144,7 @@ def random_deaths(dice: random.Random, ranks: int) -> str:
     return ",".join(deaths)
 
 
+@pytest.mark.long
 def test_a_replay_of_a_training_that_lost_ranks_has_the_same_bits(
     pytestconfig: pytest.Config, tmp_path: pathlib.Path
 ):

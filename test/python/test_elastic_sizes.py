@@ -52,6 +52,7 @@ def alone(folder: pathlib.Path) -> list[float]:
     return results(hrun("-np", "1", *ready_python(), "-c", TRAIN, str(folder)), 1)
 
 
+@pytest.mark.long
 def test_a_job_has_as_many_ranks_as_the_user_wants(tmp_path: pathlib.Path):
     whole = alone(tmp_path / "alone")
     resize = f"{HRUN} resize %d $(ls $XDG_RUNTIME_DIR/hora | cut -c1-8)"

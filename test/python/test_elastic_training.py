@@ -138,6 +138,7 @@ def check_audit(folder: pathlib.Path) -> None:
     assert place == 3 * SAMPLES
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "deaths", "lost"),
     [
@@ -169,6 +170,7 @@ def test_training_ends_as_if_no_rank_had_been_lost(kind: str, deaths: str, lost:
     check_audit(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "deaths", "waits"),
     [
@@ -189,6 +191,7 @@ def test_processes_that_replace_lost_ones_change_no_result(
     check_audit(tmp_path)
 
 
+@pytest.mark.long
 def test_a_rank_that_dies_in_an_evaluation_is_replaced_before_the_next_step(tmp_path: pathlib.Path):
     """Without it there are too few ranks. The evaluation ends before the job pauses."""
     alone = hrun("-np", "1", *ready_python(), "-c", TRAIN, "data set", "", "")
@@ -239,6 +242,7 @@ def test_a_process_that_gets_sigterm_leaves_before_the_next_step():
     )
 
 
+@pytest.mark.long
 def test_a_process_that_gets_sigterm_leaves_also_while_the_job_pauses():
     program = LEAVE.replace("== 5", "== -5").replace(
         "        made +=",

@@ -127,6 +127,7 @@ for kind in sys.argv[1:]:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_no_rank_steps_after_a_pass_that_failed_on_some_and_all_go_on_alike(
     ranks: int, overlap: dict[str, Any]

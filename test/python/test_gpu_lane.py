@@ -123,6 +123,7 @@ def test_the_fake_nccl_has_every_function_that_pytorch_expects():
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("operations", ["nccl", "staged"])
 def test_every_operation_gives_what_it_gives_on_the_cpu(operations: str):
     run_on_gpus(
@@ -165,6 +166,7 @@ def test_every_operation_gives_what_it_gives_on_the_cpu(operations: str):
     )
 
 
+@pytest.mark.long
 def test_ranks_on_several_hosts_use_nccl_within_each():
     run_on_gpus(
         4,
@@ -520,6 +522,7 @@ def refused(what, *arguments):
 """
 
 
+@pytest.mark.long
 def test_tensors_that_the_gpu_may_still_use_are_kept_when_the_job_fails():
     run_on_gpus(
         2,
@@ -545,6 +548,7 @@ go_on.set()
     )
 
 
+@pytest.mark.long
 def test_state_is_not_saved_after_steps_whose_gradients_were_aborted():
     run_on_gpus(
         2,
@@ -835,6 +839,7 @@ print("result", training.progress.steps, *(float(each.detach().sum()) for each i
 """
 
 
+@pytest.mark.long
 def test_elastic_training_goes_on_with_gpus(tmp_path: pathlib.Path):
     """Ranks are killed while the others are in NCCL's collectives, and replaced."""
     program = tmp_path / "train.py"

@@ -26,6 +26,7 @@ def alone():
     hora.shutdown()
 
 
+@pytest.mark.long
 def test_a_callback_gets_the_handle_when_all_operations_of_a_group_have_ended():
     lines = run_python(
         2,

@@ -186,6 +186,7 @@ def test_variables_of_horovod_count_or_are_named_once():
     )
 
 
+@pytest.mark.long
 def test_functions_that_horovod_run_calls_import_horovod():
     program = """
 import hora
@@ -316,6 +317,7 @@ def test_a_framework_that_is_missing_is_named(module: str, missing: str, said: s
     assert result.returncode == 1 and f"ImportError: {said}" in result.stderr, result.stderr
 
 
+@pytest.mark.long
 def test_a_script_for_horovod_that_is_started_alone_says_how_it_starts():
     def end_of(program: str) -> str:
         result = subprocess.run(

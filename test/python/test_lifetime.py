@@ -4,6 +4,7 @@
 import pathlib
 import sys
 
+import pytest
 from ranks import hrun, run_python
 from ready_ranks import run_ready
 
@@ -169,6 +170,7 @@ def test_what_is_under_way_ends_with_an_error_when_another_thread_leaves():
     )
 
 
+@pytest.mark.long
 def test_handles_that_nobody_synchronises_keep_results_and_no_inputs():
     """Of 1,000 handles at most some hundred keep what was lent. A handle and its result take less than 4 KiB
     beside the result's elements."""

@@ -45,6 +45,7 @@ def fail(program: str, ranks: int = 2, environment: dict[str, str] | None = None
     return re.sub(r"^\[\d+\] ", "", result.stderr, flags=re.MULTILINE)
 
 
+@pytest.mark.long
 def test_an_allreduce_of_one_rank_alone():
     said = fail("""
         if hvd.rank() == 0:
@@ -66,6 +67,7 @@ def test_an_allreduce_of_one_rank_alone():
     assert re.search(rf"main thread is at {place}\n", error), said
 
 
+@pytest.mark.long
 def test_a_rank_that_does_not_come_to_backward_of_ddp():
     said = fail("""
         import torch.distributed as dist, hora.torch.distributed
@@ -87,6 +89,7 @@ def test_a_rank_that_does_not_come_to_backward_of_ddp():
     assert "HoraInternalError: 'allreduce.gradient.1.1.bias..0.weight' " in said, said
 
 
+@pytest.mark.long
 def test_a_backward_that_one_rank_leaves_out():
     said = fail("""
         for epoch in range(5):
@@ -138,6 +141,7 @@ def test_another_order_of_parameters_is_no_error():
     assert lines == [["done"], ["done"]]
 
 
+@pytest.mark.long
 def test_an_exception_that_one_rank_catches_and_goes_on():
     said = fail("""
         for batch in range(3):
@@ -157,6 +161,7 @@ def test_an_exception_that_one_rank_catches_and_goes_on():
     )
 
 
+@pytest.mark.long
 def test_a_checkpoint_can_be_written_after_the_error(tmp_path: pathlib.Path):
     said = fail(f"""
         step()
@@ -171,6 +176,7 @@ def test_a_checkpoint_can_be_written_after_the_error(tmp_path: pathlib.Path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0.pt", "1.pt"], said
 
 
+@pytest.mark.long
 def test_who_expects_to_be_busy_is_not_missed():
     lines = run_ready(
         2,

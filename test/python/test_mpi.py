@@ -178,6 +178,7 @@ def test_ranks_that_mpi_does_not_know_are_told_how_to_start():
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options", [(), ("--enable-recovery",)], ids=["ended by mpirun", "left alone by mpirun"]
 )
@@ -204,6 +205,7 @@ def test_a_rank_that_is_killed_ends_the_others_at_once(options: tuple[str, ...])
         assert result.returncode != 0
 
 
+@pytest.mark.long
 def test_an_exception_of_one_rank_is_what_the_others_hear():
     script = """
         import numpy as np, hora

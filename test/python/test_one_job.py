@@ -134,6 +134,7 @@ def test_arguments_count_more_than_what_a_launcher_says():
     assert lines == [["0 1 1 [1.0]", "2"]] * 2
 
 
+@pytest.mark.long
 def test_a_rank_that_knows_another_secret_does_not_get_in(tmp_path: pathlib.Path):
     first = (
         FIRST

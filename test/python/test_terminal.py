@@ -197,6 +197,7 @@ def test_the_size_of_the_window_follows_that_of_the_user():
     job.rest()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("program", "options", "hurt"), [
     ("input('? '); raise SystemExit(3)", (), None),
     ("input('? '); import os; os.kill(os.getpid(), 9)", (), None),

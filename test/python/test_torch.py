@@ -634,6 +634,7 @@ def test_names_are_checked():
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_data_loader_workers_just_work(context: str, tmp_path: pathlib.Path):
     program = tmp_path / "load.py"  # spawn needs a file

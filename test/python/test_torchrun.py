@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
 from ranks import ROOT
 from ready_ranks import run_ready
 
@@ -64,6 +65,7 @@ def test_a_program_for_torchrun_runs_under_hrun_also_inside_a_torchrun():
     assert lines == [[f"{rank} 3 [6.0, 6.0] {rank} 3 {rank} 3 0"] for rank in range(3)]
 
 
+@pytest.mark.long
 def test_ranks_of_a_torchrun_join_and_leave_and_join_again(tmp_path: pathlib.Path):
     lines = torchrun(
         2,
@@ -86,6 +88,7 @@ def test_ranks_of_a_torchrun_join_and_leave_and_join_again(tmp_path: pathlib.Pat
     assert lines == [str((rank, 2, rank, 2, 0, 1)) for rank in (0, 0, 1, 1)]
 
 
+@pytest.mark.long
 def test_ranks_of_a_torchrun_name_the_one_that_does_not_come(tmp_path: pathlib.Path):
     lines = torchrun(
         3,
@@ -104,6 +107,7 @@ def test_ranks_of_a_torchrun_name_the_one_that_does_not_come(tmp_path: pathlib.P
     assert lines == [late] * 2
 
 
+@pytest.mark.long
 def test_ranks_of_a_torchrun_on_several_hosts_want_a_secret(tmp_path: pathlib.Path):
     lines = torchrun(
         3,

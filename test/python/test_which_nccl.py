@@ -84,6 +84,7 @@ def test_the_one_that_is_loaded_comes_before_the_named_the_packaged_and_the_syst
     assert ask(ASK, *arguments, path=f"{tmp_path}:{elsewhere}", **environment)[1:] == [files[first]]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 def test_pytorch_can_be_imported_after_hora_has_opened_nccl(elsewhere: pathlib.Path, tmp_path: pathlib.Path):
     try:
