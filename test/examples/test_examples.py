@@ -27,8 +27,12 @@ def test_every_example_is_tested():
     assert sorted(EXAMPLES) == sorted(path.name for path in (ROOT / "examples").glob("[0-9]*"))
 
 
+# An example of LibTorch and its twin in Python.
+DIGITS = [pytest.param("03_digits.cc", marks=pytest.mark.libtorch), "04_digits.py"]
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", [*sorted(EXAMPLES.keys() - {"03_digits.cc", "04_digits.py"}), *DIGITS])
 def test_example_prints_what_it_says(name: str):
     is_built = (ROOT / "build/default/bin/hello_f").exists()
     if name.endswith(".f90") and not is_built and shutil.which("gfortran") is None:
@@ -39,7 +43,7 @@ def test_example_prints_what_it_says(name: str):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["03_digits.cc", "04_digits.py"])
+@pytest.mark.parametrize("name", DIGITS)
 @pytest.mark.parametrize("compression", ["none", "fp16", "bf16"])
 def test_digits_are_learned(name: str, compression: str):
     result = hrun("-np", "2", *EXAMPLES[name], "--compression", compression)
@@ -50,7 +54,7 @@ def test_digits_are_learned(name: str, compression: str):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["03_digits.cc", "04_digits.py"])
+@pytest.mark.parametrize("name", DIGITS)
 def test_two_ranks_learn_like_one_with_the_whole_batch(name: str, tmp_path: pathlib.Path):
     losses = []
     for ranks, batch in ((1, 32), (2, 16)):
@@ -66,7 +70,7 @@ def test_two_ranks_learn_like_one_with_the_whole_batch(name: str, tmp_path: path
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["03_digits.cc", "04_digits.py"])
+@pytest.mark.parametrize("name", DIGITS)
 def test_a_checkpoint_can_be_resumed(name: str, tmp_path: pathlib.Path):
     checkpoint = str(tmp_path / "checkpoint")
     first = hrun("-np", "2", *EXAMPLES[name], "--checkpoint", checkpoint)
@@ -79,7 +83,7 @@ def test_a_checkpoint_can_be_resumed(name: str, tmp_path: pathlib.Path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["03_digits.cc", "04_digits.py"])
+@pytest.mark.parametrize("name", DIGITS)
 def test_wrong_flags_are_refused(name: str):
     result = hrun("-np", "1", *EXAMPLES[name], "--epoch-count", "2")
     assert result.returncode == 2

@@ -15,7 +15,7 @@ TWO_HOSTS = ("-np", "8", "-H", "a:4,b:4")
 Learned = tuple[bytes, list[float]]  # the checkpoint at the end, and the loss of every step
 
 
-@pytest.fixture(params=TWINS, ids=str)
+@pytest.fixture(params=[pytest.param("C++", marks=pytest.mark.libtorch), "Python"])
 def twin(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -43,6 +43,7 @@ def test_two_runs_on_two_hosts_are_equal_and_learn_what_one_rank_does(
     assert first[1] == pytest.approx(alone[1], rel=1e-5)
 
 
+@pytest.mark.libtorch
 @pytest.mark.long
 def test_two_hosts_learn_what_one_host_does(hosts: Cluster, tmp_path: pathlib.Path):
     apart = train(hosts["a"], tmp_path / "apart", "C++", *TWO_HOSTS)
@@ -50,6 +51,7 @@ def test_two_hosts_learn_what_one_host_does(hosts: Cluster, tmp_path: pathlib.Pa
     assert apart[1] == pytest.approx(together[1], rel=1e-5)
 
 
+@pytest.mark.libtorch
 @pytest.mark.long
 def test_deterministic_sums_do_not_depend_on_what_travels_together(hosts: Cluster, tmp_path: pathlib.Path):
     runs = [

@@ -11,6 +11,7 @@ import pytest
 from ranks import ROOT, hrun
 from test_elastic_training import audit_lines, check_audit, printed, results
 
+pytestmark = pytest.mark.libtorch
 WORKER = str(ROOT / "build/default/test/training_worker")
 STEPS = 15
 

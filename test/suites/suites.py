@@ -16,6 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from . import frameworks, newest, setup, times
 from .shell import LOGS, PYTHON, ROOT, VENV, Failed, Word, end_of_log, last_lines, run_quietly
 
+LIBTORCH = (
+    "test/python/test_elastic_libtorch.py",
+    "test/examples/test_examples.py",
+    "test/hosts/test_training.py",
+)
 FUZZ_SECONDS = 10  # a sample, from what is known; ./dev fuzz MINUTES searches
 SHOWN = 10  # of a suite's failed cases, with what they said
 
@@ -117,8 +122,12 @@ def one(name: str, command: Sequence[object], seconds: float = 1800) -> Tally:
     return Tally(passed=1) if run_quietly(name, command, seconds=seconds) else Tally(failed=1)  # type: ignore[arg-type]
 
 
-def pytest(name: str, *chosen: str, python: pathlib.Path = PYTHON, whole: bool = True) -> Tally:
-    """Runs tests in Python: all, or without a part of those that take long."""
+def pytest(
+    name: str, *chosen: str, python: pathlib.Path = PYTHON, whole: bool = True, libtorch: bool = False
+) -> Tally:
+    """Runs tests in Python: all, or without a part of those that take long. `libtorch`: those that run a C++
+    program of LibTorch, and else the others."""
+    chosen = (*chosen, "-m", "libtorch" if libtorch else "not libtorch")
     if not whole:
         chosen = (*chosen, f"--third={commits() % 3}")
     reports = fresh(LOGS / f"reports-{name}")
@@ -150,8 +159,11 @@ def jobs() -> Tally:
     return ctest("jobs", "default", "-L", "^(job|processes)$")
 
 
-def torch() -> Tally:
-    return ctest("torch", "default", "-L", "^torch$")
+def torch(whole: bool) -> Tally:
+    """Programs of LibTorch in C++, those of GoogleTest and those that Python starts."""
+    tally = ctest("torch", "default", "-L", "^torch$")
+    tally.add(pytest("torch-programs", *LIBTORCH, whole=whole, libtorch=True))
+    return tally
 
 
 def commits() -> int:
@@ -288,7 +300,13 @@ SUITES = [
     Suite("jobs", jobs, ["jobs"]),
     sampled("style", style, "ruff", "ruff-format", "mypy", beside=False),
     Suite("in-process", in_process, ["in-process"], built("default", "in-process")),
-    Suite("torch", torch, ["torch"], built("default", "torch")),
+    Suite(
+        "torch",
+        lambda: torch(whole=False),
+        ["torch", "torch-programs"],
+        built("default", "torch"),
+        lambda: torch(whole=True),
+    ),
     sanitizer("tsan"),
     sanitizer("asan"),
     Suite("fuzz", fuzz, [], built("asan", "fuzz")),
