@@ -246,10 +246,11 @@ def one_job() -> Tally:
     return one("demo", [VENV / "bin/hrun", "-np", "2", PYTHON, "-m", "hora.demo"])
 
 
-def with_newest(*chosen: str, whole: bool) -> Tally:
+def with_newest(whole: bool) -> Tally:
     """The tests with the newest PyTorch, and the versions that requirements.txt pins of all other
     packages."""
     print(f"    with {newest.versions()}", flush=True)
+    chosen = newest.ALL if whole else newest.SAMPLE
     return pytest("newest", *chosen, python=newest.PYTHON, whole=whole)
 
 
@@ -282,15 +283,20 @@ def built(configuration: str, preset: str = "") -> Callable[[], None]:
     return functools.partial(build_ahead, configuration, preset or configuration)
 
 
-def sampled(name: str, run: Callable[[bool], Tally], *logs: str, beside: bool = True) -> Suite:
-    """A suite of which each commit runs a part, and the next ones the rest."""
-    return Suite(name, lambda: run(False), [name, *logs], whole=lambda: run(True), beside=beside)
+def sampled(
+    name: str,
+    run: Callable[[bool], Tally],
+    *logs: str,
+    ahead: Callable[[], None] | None = None,
+    beside: bool = True,
+) -> Suite:
+    """A suite of which each commit runs a part, and the next ones the rest. `logs`: beside that of its name."""
+    return Suite(name, lambda: run(False), [name, *logs], ahead, whole=lambda: run(True), beside=beside)
 
 
 def sanitizer(preset: str) -> Suite:
-    logs = [preset, f"{preset}-conformance"]
     run = functools.partial(sanitized, preset)
-    return Suite(preset, lambda: run(whole=False), logs, built(preset), lambda: run(whole=True))
+    return sampled(preset, run, f"{preset}-conformance", ahead=built(preset), beside=False)
 
 
 # Two rows of suites run side by side, which take about equally long. The suites of GoogleTest are in one row, as
@@ -300,13 +306,7 @@ SUITES = [
     Suite("jobs", jobs, ["jobs"]),
     sampled("style", style, "ruff", "ruff-format", "mypy", beside=False),
     Suite("in-process", in_process, ["in-process"], built("default", "in-process")),
-    Suite(
-        "torch",
-        lambda: torch(whole=False),
-        ["torch", "torch-programs"],
-        built("default", "torch"),
-        lambda: torch(whole=True),
-    ),
+    sampled("torch", torch, "torch-programs", ahead=built("default", "torch"), beside=False),
     sanitizer("tsan"),
     sanitizer("asan"),
     Suite("fuzz", fuzz, [], built("asan", "fuzz")),
@@ -315,22 +315,8 @@ SUITES = [
     sampled("hosts", hosts),
     sampled("examples", examples),
     sampled("python", python),
-    Suite(
-        "newest",
-        lambda: with_newest(*newest.SAMPLE, whole=False),
-        ["newest"],
-        lambda: newest.prepare(upgrade=False),
-        lambda: with_newest(*newest.ALL, whole=True),
-        beside=True,
-    ),
-    Suite(
-        "frameworks",
-        lambda: with_frameworks(whole=False),
-        ["frameworks"],
-        frameworks.prepare,
-        lambda: with_frameworks(whole=True),
-        beside=True,
-    ),
+    sampled("newest", with_newest, ahead=lambda: newest.prepare(upgrade=False)),
+    sampled("frameworks", with_frameworks, ahead=frameworks.prepare),
 ]
 
 
@@ -351,34 +337,32 @@ def names() -> list[str]:
     return [suite.name for suite in SUITES]
 
 
+def in_whole(*wanted: str) -> list[Suite]:
+    """These suites, with all of their cases."""
+    chosen = [suite for suite in SUITES if suite.name in wanted]
+    return [dataclasses.replace(suite, run=suite.whole or suite.run) for suite in chosen]
+
+
 def run_suites(wanted: list[str], whole: bool) -> int:
     if wanted:
         chosen = [suite for suite in SUITES if suite.name in wanted]
     else:
         chosen = SUITES if whole else of_this_turn()
     if whole:
-        chosen = [dataclasses.replace(suite, run=suite.whole or suite.run) for suite in chosen]
+        chosen = in_whole(*(suite.name for suite in chosen))
     return run_all(chosen)
 
 
 def run_checks() -> int:
     """The checks that find most mistakes: of the sources, the tests without other processes, and one job."""
-    quick = [suite for suite in SUITES if suite.name in ("style", "conformance", "in-process")]
+    quick = in_whole("style", "conformance", "in-process")
     return run_all([*quick, Suite("demo", one_job, ["demo"])])
 
 
 def run_newest() -> int:
     """All of the tests of which ./dev test runs a sample with the newest releases."""
-    return run_all(
-        [
-            Suite(
-                "newest",
-                lambda: with_newest(*newest.ALL, whole=True),
-                ["newest"],
-                lambda: newest.prepare(upgrade=True),
-            )
-        ]
-    )
+    (suite,) = in_whole("newest")
+    return run_all([dataclasses.replace(suite, ahead=lambda: newest.prepare(upgrade=True))])
 
 
 def run_all(suites: list[Suite]) -> int:
