@@ -16,11 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from . import frameworks, newest, setup, times
 from .shell import LOGS, PYTHON, ROOT, VENV, Failed, Word, end_of_log, last_lines, run_quietly
 
-LIBTORCH = (
-    "test/python/test_elastic_libtorch.py",
-    "test/examples/test_examples.py",
-    "test/hosts/test_training.py",
-)
 FUZZ_SECONDS = 10  # a sample, from what is known; ./dev fuzz MINUTES searches
 SHOWN = 10  # of a suite's failed cases, with what they said
 
@@ -159,10 +154,17 @@ def jobs() -> Tally:
     return ctest("jobs", "default", "-L", "^(job|processes)$")
 
 
+def of_libtorch() -> list[str]:
+    """The files of tests with the mark "libtorch". pytest cannot have all folders at once, as some of their files
+    have the same name."""
+    files = sorted((ROOT / "test").glob("*/test_*.py"))
+    return [str(path.relative_to(ROOT)) for path in files if "pytest.mark.libtorch" in path.read_text()]
+
+
 def torch(whole: bool) -> Tally:
     """Programs of LibTorch in C++, those of GoogleTest and those that Python starts."""
     tally = ctest("torch", "default", "-L", "^torch$")
-    tally.add(pytest("torch-programs", *LIBTORCH, whole=whole, libtorch=True))
+    tally.add(pytest("torch-programs", *of_libtorch(), whole=whole, libtorch=True))
     return tally
 
 
