@@ -171,7 +171,7 @@ def compile_core(progress: Progress) -> None:
     if (ROOT / "build/default/build.ninja").exists():
         progress.skip(CORE)
         return
-    step("cmake-core-only", "cmake", "--preset", "core-only")
+    configure("core-only")
     progress.run(CORE, "build-core", ["cmake", "--build", "--preset", "core"], reader=of_ninja)
 
 
