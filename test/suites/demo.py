@@ -6,7 +6,6 @@ It installs and compiles what this takes, and nothing else: no tests and no daem
 set-up is there, it uses that.
 """
 
-import concurrent.futures
 import subprocess
 
 from . import packages, setup
@@ -46,13 +45,13 @@ def everything() -> int:
 
 def lean() -> None:
     """Compiles Hora while PyTorch is downloaded, then the program, which needs both."""
-    # Where a step fails, `progress` ends the other one before `threads` waits for it.
-    with concurrent.futures.ThreadPoolExecutor(2) as threads, Progress(PLAN) as progress:
+    with Progress(PLAN) as progress:
         packages.install(packages.missing(packages.FOR_HORA), progress)
         install(progress, TOOLS, "demo-tools", 10, "pybind11", "scikit-build-core", "hatch-fancy-pypi-readme")
-        torch = threads.submit(install, progress, TORCH, "demo-torch", 40, "torch", "numpy", "cloudpickle")
-        for part in concurrent.futures.as_completed([threads.submit(install_package, progress), torch]):
-            part.result()
+        progress.together(
+            lambda: install_package(progress),
+            lambda: install(progress, TORCH, "demo-torch", 40, "torch", "numpy", "cloudpickle"),
+        )
         compile_program(progress)
 
 

@@ -5,6 +5,7 @@ A terminal has one line, which is written anew. Elsewhere a line follows every R
 each step that ends. Steps may run in several threads. A step's output goes into build/logs/NAME.log.
 """
 
+import concurrent.futures
 import contextlib
 import os
 import re
@@ -77,6 +78,16 @@ class Progress:
         if process.returncode != 0:
             raise Failed("it was interrupted" if self._stopped else self._failure(label, name))
         self._end(label, time.monotonic() - begun)
+
+    def together(self, *steps: Callable[[], None]) -> None:
+        """Does steps at the same time. If one fails, ends the others, and throws what it has thrown."""
+        with concurrent.futures.ThreadPoolExecutor(len(steps)) as threads:
+            try:
+                for part in concurrent.futures.as_completed([threads.submit(step) for step in steps]):
+                    part.result()
+            except BaseException:
+                self.stop()  # before `threads` waits for them
+                raise
 
     def stop(self) -> None:
         """Ends what is under way: another step has failed, or the user has had enough."""

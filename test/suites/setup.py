@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything between a fresh machine and a built tree. A step that is done already is skipped."""
 
-import concurrent.futures
 import hashlib
 import os
 import pathlib
@@ -35,13 +34,9 @@ def everything(preset: str = "default") -> None:
     makes in build/default, and hora in .venv."""
     absent = packages.missing(packages.FOR_HORA, packages.FOR_TESTS)
     announce(absent)
-    # Where a step fails, `progress` ends the other one before `threads` waits for it.
-    with concurrent.futures.ThreadPoolExecutor(2) as threads, Progress(WHOLE) as progress:
+    with Progress(WHOLE) as progress:
         packages.install(absent, progress)
-        for part in concurrent.futures.as_completed(
-            [threads.submit(virtual_environment, progress), threads.submit(compile_core, progress)]
-        ):
-            part.result()
+        progress.together(lambda: virtual_environment(progress), lambda: compile_core(progress))
         build(progress, preset)
         install_package(progress)
 
