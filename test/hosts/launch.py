@@ -57,6 +57,17 @@ def hrun(
     return on.run(HRUN, *words, seconds=seconds, directory=directory)
 
 
+def job_named_by(started: "subprocess.Popen[str]") -> str:
+    """The number of the job that hrun was started for with --verbose. Jobs of other suites may run as well:
+    all hosts have this machine's /tmp, where a command such as `hrun status` finds every job of this user."""
+    assert started.stderr is not None
+    said = ""
+    while "this is job " not in said:
+        said = started.stderr.readline()
+        assert said, "hrun has not said which job it is"
+    return said.split()[-1]
+
+
 def good(on: Host, *words: Word, seconds: float = 60) -> list[str]:
     """The lines that a job prints that must succeed and say nothing on stderr."""
     result = hrun(on, *words, seconds=seconds)

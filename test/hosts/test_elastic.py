@@ -4,7 +4,7 @@
 import pathlib
 
 import pytest
-from launch import BUILD, lines, quiet
+from launch import BUILD, job_named_by, lines, quiet
 from machines import Cluster
 from ranks import HRUN
 
@@ -56,12 +56,11 @@ def test_ranks_leave_a_host_that_is_drained_and_a_spare_of_another_one_joins(
 ):
     """Host c has no rank at the start, and is connected for the spare."""
     worker = [BUILD / "test/elastic_worker", "3000", "0.1", "1000", tmp_path]
-    started = hosts["a"].start(
-        HRUN, "-np", "4", "--min-np", "2", "--spares", "1", "-H", "a:2,b:2,c:1", *worker
-    )
+    options = ["--verbose", "-np", "4", "--min-np", "2", "--spares", "1", "-H", "a:2,b:2,c:1"]
+    started = hosts["a"].start(HRUN, *options, *worker)
     assert started.stdout is not None
     assert all(" trains " in started.stdout.readline() for _ in range(4))
-    drained = hosts["a"].run(HRUN, "drain", "b")
+    drained = hosts["a"].run(HRUN, "drain", "b", job_named_by(started))
     assert drained.stdout == "the ranks of host b leave before the next step\n", drained.stderr
     out, err = started.communicate(timeout=60)
     assert started.returncode == 0, out + err

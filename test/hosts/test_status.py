@@ -7,7 +7,7 @@ import pathlib
 import signal
 
 import pytest
-from launch import HRUN, quiet, reduce_on
+from launch import HRUN, job_named_by, quiet, reduce_on
 from machines import Cluster, program
 
 
@@ -15,11 +15,7 @@ from machines import Cluster, program
 def test_ranks_of_all_hosts_say_how_they_are_and_write_dumps(hosts: Cluster, tmp_path: pathlib.Path):
     here = hosts["a"]
     job = reduce_on(here, 4, "-H", "a:2,b:2", "--verbose", "-x", f"HORA_DUMP_DIR={tmp_path}/dumps")
-    assert job.popen.stderr is not None
-    said = ""
-    while "this is job " not in said:
-        said = job.popen.stderr.readline()
-    number = said.split()[-1]
+    number = job_named_by(job.popen)
 
     status = json.loads(here.run(HRUN, "status", number, "--json").stdout)
     assert [rank["host"] for rank in status["ranks"]] == ["a", "a", "b", "b"]

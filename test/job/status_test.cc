@@ -154,7 +154,7 @@ TEST_F(Status, KnowsProgramsThatHaveNotCalledInit) {
   Launched launched({"-np", "2", "/bin/sh", "-c", "echo up; exec sleep 60"});
   ASSERT_TRUE(launched.await_output("[0] up"));
   ASSERT_TRUE(launched.await_output("[1] up"));
-  const Outcome asked = run_hrun({"status"});
+  const Outcome asked = run_hrun({"status", std::to_string(launched.pid())});
   EXPECT_EQ(asked.exit_code, 0) << asked.errors;
   EXPECT_LT(asked.seconds, 1.5) << "nobody is waited for";
   EXPECT_EQ(status_of(launched)["ranks"][0]["state"], "before init");
