@@ -60,7 +60,7 @@ def make_wheels() -> int:
 def fuzz(minutes: float) -> int:
     """Runs every fuzzer for so long."""
     setup.everything()
-    suites.build_ahead("asan", "fuzz")
+    suites.build_ahead("fuzz", "fuzz")
     tally = suites.fuzz(round(60 * minutes))
     print(f"{tally.passed} passed, {tally.failed} failed")
     return 0 if tally.failed == 0 else 1
@@ -167,7 +167,7 @@ def main(arguments: list[str]) -> int:
         "arguments", nargs="+", help="SEEDS [FIRST [RANKS]]: how many, the first one, ranks (else 2 to 12)"
     )
     fuzzing = commands.add_parser(
-        "fuzz", help="setup, then run every fuzzer for some minutes; what they find stays in build/asan/found"
+        "fuzz", help="setup, then run every fuzzer for some minutes; what they find stays in build/fuzz/found"
     )
     fuzzing.add_argument("minutes", type=float)
     soaking = commands.add_parser(

@@ -190,7 +190,7 @@ def sanitized(preset: str, whole: bool) -> Tally:
 def fuzz(seconds: int = FUZZ_SECONDS) -> Tally:
     def run_one(target: pathlib.Path) -> Tally:
         known = ROOT / "test/fuzz/corpus" / target.name.removeprefix("fuzz_")
-        new = fresh(ROOT / "build/asan/found" / target.name)  # what a fuzzer finds goes into the first folder
+        new = fresh(ROOT / "build/fuzz/found" / target.name)  # what a fuzzer finds goes into the first folder
         corpora = [new, known] if known.is_dir() else [new]
         return one(
             target.name, [target, f"-max_total_time={seconds}", "-timeout=10", *corpora], seconds + 300
@@ -198,7 +198,7 @@ def fuzz(seconds: int = FUZZ_SECONDS) -> Tally:
 
     tally = Tally()
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as cores:
-        for each in cores.map(run_one, sorted((ROOT / "build/asan/fuzz").glob("fuzz_*"))):
+        for each in cores.map(run_one, sorted((ROOT / "build/fuzz/bin").glob("fuzz_*"))):
             tally.add(each)
     return tally
 
@@ -311,7 +311,7 @@ SUITES = [
     sampled("torch", torch, "torch-programs", ahead=built("default", "torch"), beside=False),
     sanitizer("tsan"),
     sanitizer("asan"),
-    Suite("fuzz", fuzz, [], built("asan", "fuzz")),
+    Suite("fuzz", fuzz, [], built("fuzz")),
     Suite("core-only", core_only, ["core-only"], built("core-only")),
     Suite("faults", faults, ["faults"], beside=True),
     sampled("hosts", hosts),
