@@ -14,12 +14,9 @@ constexpr std::size_t kPart = std::size_t{64} << 20;
 
 class GpuHierarchical final : public Collective {
  public:
-  GpuHierarchical(std::unique_ptr<Collective> world, std::shared_ptr<Gpu> gpu, Stream& stream,
-                  Collective& host, const Hosts& hosts, const GpuWait* gpu_wait)
-      : world_(std::move(world)), ranks_(hosts.here().size()) {
-    for (const auto& ranks : hosts.ranks) {
-      if (auto mine = world_->split(ranks)) within_ = std::move(mine);
-    }
+  GpuHierarchical(std::unique_ptr<Collective> within, std::shared_ptr<Gpu> gpu, Stream& stream,
+                  Collective& host, const Hosts& hosts, Staged& staged, const GpuWait* gpu_wait)
+      : within_(std::move(within)), ranks_(hosts.here().size()), staged_(staged) {
     for (std::size_t place = 0; place < ranks_; ++place) {
       std::vector<int> column;
       for (const auto& ranks : hosts.ranks) column.push_back(ranks[place]);
@@ -29,9 +26,9 @@ class GpuHierarchical final : public Collective {
                                        static_cast<int>(hosts.ranks.size()), gpu_wait);
   }
 
-  std::shared_ptr<std::byte> allocate(std::size_t bytes) override { return world_->allocate(bytes); }
-  [[nodiscard]] std::size_t pack_below() const override { return world_->pack_below(); }
-  [[nodiscard]] bool owns(const void* data) const override { return world_->owns(data); }
+  std::shared_ptr<std::byte> allocate(std::size_t bytes) override { return within_->allocate(bytes); }
+  [[nodiscard]] std::size_t pack_below() const override { return within_->pack_below(); }
+  [[nodiscard]] bool owns(const void* data) const override { return within_->owns(data); }
 
   void allreduce(std::span<const Segment> segments, const Reduction& reduction) override {
     const Phases phases = phases_of(reduction);
@@ -45,22 +42,21 @@ class GpuHierarchical final : public Collective {
     }
   }
 
-  void broadcast(void* data, std::size_t bytes, int root) override { world_->broadcast(data, bytes, root); }
+  void broadcast(void* data, std::size_t bytes, int root) override { staged_.broadcast(data, bytes, root); }
   void allgather(const void* input, void* output, std::span<const std::size_t> bytes) override {
-    world_->allgather(input, output, bytes);
+    staged_.allgather(input, output, bytes);
   }
   void alltoall(const void* input, void* output, std::span<const std::size_t> bytes) override {
-    world_->alltoall(input, output, bytes);
+    staged_.alltoall(input, output, bytes);
   }
   void reducescatter(const void* input, void* output, std::span<const std::size_t> counts,
                      const Reduction& reduction) override {
-    world_->reducescatter(input, output, counts, reduction);
+    staged_.reducescatter(input, output, counts, reduction);
   }
-  void barrier() override { world_->barrier(); }
-  std::unique_ptr<Collective> split(std::span<const int> members) override { return world_->split(members); }
+  void barrier() override { staged_.barrier(); }
+  std::unique_ptr<Collective> split(std::span<const int> members) override { return staged_.split(members); }
 
   void abort(const Status& why) noexcept override {
-    world_->abort(why);
     within_->abort(why);
     columns_->abort(why);
     across_->abort(why);
@@ -73,7 +69,7 @@ class GpuHierarchical final : public Collective {
     if (share > 0) {
       const std::vector<std::size_t> counts(ranks_, share);
       const std::vector<std::size_t> bytes(ranks_, share * each);
-      if (!slice_) slice_ = world_->allocate((kPart + ranks_ - 1) / ranks_);
+      if (!slice_) slice_ = within_->allocate((kPart + ranks_ - 1) / ranks_);
       within_->reducescatter(input, slice_.get(), counts, phases.within);
       const Segment slice{slice_.get(), slice_.get(), share};
       across_->allreduce({&slice, 1}, phases.across);
@@ -87,9 +83,9 @@ class GpuHierarchical final : public Collective {
     across_->allreduce({&reduced, 1}, phases.across);
   }
 
-  std::unique_ptr<Collective> world_;
-  std::size_t ranks_;                    // on each host
   std::unique_ptr<Collective> within_;   // NCCL's, of this host's ranks
+  std::size_t ranks_;                    // on each host
+  Staged& staged_;                       // of all ranks
   std::unique_ptr<Collective> columns_;  // the host's, of the ranks with this one's place on every host
   std::unique_ptr<Staged> across_;       // the same, for the GPU's memory
   std::shared_ptr<std::byte> slice_;
@@ -97,10 +93,12 @@ class GpuHierarchical final : public Collective {
 
 }  // namespace
 
-std::unique_ptr<Collective> make_gpu_hierarchical(std::unique_ptr<Collective> world, std::shared_ptr<Gpu> gpu,
-                                                  Stream& stream, Collective& host, const Hosts& hosts,
+std::unique_ptr<Collective> make_gpu_hierarchical(std::unique_ptr<Collective> within,
+                                                  std::shared_ptr<Gpu> gpu, Stream& stream, Collective& host,
+                                                  const Hosts& hosts, Staged& staged,
                                                   const GpuWait* gpu_wait) {
-  return std::make_unique<GpuHierarchical>(std::move(world), std::move(gpu), stream, host, hosts, gpu_wait);
+  return std::make_unique<GpuHierarchical>(std::move(within), std::move(gpu), stream, host, hosts, staged,
+                                           gpu_wait);
 }
 
 }  // namespace hora

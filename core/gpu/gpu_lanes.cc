@@ -58,8 +58,15 @@ GpuLanes::OfGroup& GpuLanes::of(const Members& members, Lane& host) {
   if (!choice) return lanes;
   if (!choice->note.empty() && members.place == 0) log(LogLevel::warning, choice->note);
   make_staged(lanes, members, host);
-  if (choice->plane != GpuPlane::staged) make_direct(lanes, members, host, identities, choice->plane, id);
+  if (choice->plane == GpuPlane::staged) return lanes;
+  make_direct(lanes, members, host, connected_by_nccl(choice->plane, identities, members.place),
+              choice->plane, id);
   return lanes;
+}
+
+/// Whether the group has a communicator of its own already, which goes between machines as the world's does.
+bool GpuLanes::has_split(const Members& members, GpuPlane plane) const {
+  return plane == GpuPlane::nccl && splits_.contains(members.group);
 }
 
 // NCCL has a thread and a port for each id until all its ranks have come: one is made when they will.
@@ -75,12 +82,14 @@ std::optional<GpuChoice> GpuLanes::choose(OfGroup& lanes, const Members& members
   };
   auto choice = choose();
   if (!choice || choice->plane == GpuPlane::staged) return choice;
-  if (identities.size() == 1 || splits_.contains(members.group)) return choice;
-  const SharedId shared = share_id(*host.collective, members.place, own_.module().make_id);
+  if (identities.size() == 1 || has_split(members, choice->plane)) return choice;
+  const Hosts parts = connected_by_nccl(choice->plane, identities, members.place);
+  const SharedId shared = share_id(*host.collective, members.place, parts.ranks, own_.module().make_id);
   id = shared.id;
   if (shared.why.empty()) return choice;
-  identities.front().nccl = 0;
-  identities.front().why = shared.why;
+  GpuIdentity& failed = identities[static_cast<std::size_t>(shared.failed)];
+  failed.nccl = 0;
+  failed.why = shared.why;
   return choose();
 }
 
@@ -127,12 +136,12 @@ void GpuLanes::make_staged(OfGroup& lanes, const Members& members, Lane& host) {
 
 /// NCCL's waiting ends by `interrupt`, so the abort broadcaster need not know of communicators that are still
 /// being made.
-void GpuLanes::make_direct(OfGroup& lanes, const Members& members, Lane& host,
-                           const std::vector<GpuIdentity>& identities, GpuPlane plane, const NcclId& id) {
+void GpuLanes::make_direct(OfGroup& lanes, const Members& members, Lane& host, const Hosts& parts,
+                           GpuPlane plane, const NcclId& id) {
   if (!machine_->nccl) open_nccl();
   const auto places = static_cast<int>(members.ranks.size());
   if (resumes_ && members.group == kWorld && all_agree(*host.collective, places, !uses_nccl())) {
-    pending_ = std::make_unique<Pending>(plane, identities, *machine_->nccl, id, members.place);
+    pending_ = std::make_unique<Pending>(plane, parts, *machine_->nccl, id);
     return;
   }
   if (pending_) {
@@ -140,12 +149,13 @@ void GpuLanes::make_direct(OfGroup& lanes, const Members& members, Lane& host,
     check();
   }
   std::unique_ptr<Collective> direct;
-  if (auto split = splits_.extract(members.group)) {
-    direct = std::move(split.mapped());
+  if (has_split(members, plane)) {
+    direct = std::move(splits_.extract(members.group).mapped());
   } else {
-    direct = machine_->nccl->connect(id, members.place, places);
+    direct =
+        machine_->nccl->connect(id, static_cast<int>(parts.place), static_cast<int>(parts.here().size()));
   }
-  set_direct(std::move(direct), lanes, members, host, identities, plane);
+  set_direct(std::move(direct), lanes, host, parts, plane);
 }
 
 bool GpuLanes::uses_nccl() const {
@@ -158,8 +168,7 @@ bool GpuLanes::finish_connecting(const Members& members, Lane& host) {
   if (!all_agree(*host.collective, static_cast<int>(members.ranks.size()), pending_->connection.has_ended()))
     return false;
   const auto pending = std::exchange(pending_, nullptr);
-  set_direct(pending->connection.take(), *lanes_.at(members.group), members, host, pending->identities,
-             pending->plane);
+  set_direct(pending->connection.take(), *lanes_.at(members.group), host, pending->parts, pending->plane);
   return true;
 }
 
@@ -169,13 +178,14 @@ void GpuLanes::stop_connecting(const Status& why) noexcept {
   pending_.reset();
 }
 
-void GpuLanes::set_direct(std::unique_ptr<Collective> direct, OfGroup& lanes, const Members& members,
-                          Lane& host, const std::vector<GpuIdentity>& identities, GpuPlane plane) {
+void GpuLanes::set_direct(std::unique_ptr<Collective> direct, OfGroup& lanes, Lane& host, const Hosts& parts,
+                          GpuPlane plane) {
   Machine& machine = *machine_;
   if (plane == GpuPlane::hierarchical) {
-    direct = make_gpu_hierarchical(std::move(direct), machine.gpu, *machine.stream, *host.collective,
-                                   hosts_of(machines_of(identities), members.place), &gpu_wait_);
+    direct = make_gpu_hierarchical(std::move(direct), machine.gpu, *machine.stream, *host.collective, parts,
+                                   *lanes.by_host->side.staged, &gpu_wait_);
   }
+  lanes.plane = plane;
   aborter_.watch(*direct);
   lanes.direct = GpuLane{
       Lane{machine.stream, std::move(direct), true},
@@ -194,7 +204,7 @@ void GpuLanes::open_nccl() {
 
 void GpuLanes::add_group(int group, const std::vector<int>& ranks) {
   const auto world = lanes_.find(kWorld);
-  if (world == lanes_.end() || !world->second->direct) return;
+  if (world == lanes_.end() || !world->second->direct || world->second->plane != GpuPlane::nccl) return;
   auto split = world->second->direct->lane.collective->split(ranks);
   if (split) splits_.emplace(group, std::move(split));
 }

@@ -45,9 +45,10 @@ class GpuLanes {
 
   /// The lanes of a group.
   struct OfGroup {
-    Status refused;                  ///< not ok: why no lane can be had as HORA_GPU_OPERATIONS wishes
-    std::optional<GpuLane> by_host;  ///< by way of the host, which can do everything; nothing: `refused`
-    std::optional<GpuLane> direct;   ///< NCCL's, or NCCL's within hosts; nothing: it is not used
+    Status refused;                     ///< not ok: why no lane can be had as HORA_GPU_OPERATIONS wishes
+    GpuPlane plane = GpuPlane::staged;  ///< the one of `direct`
+    std::optional<GpuLane> by_host;     ///< by way of the host, which can do everything; nothing: `refused`
+    std::optional<GpuLane> direct;      ///< NCCL's, or NCCL's within hosts; nothing: it is not used
   };
   /// All members call it for their group's first operation on GPUs, and get the same lanes; later the same
   /// again. `host` is the group's lane on the host, which must outlive the group. An exception that this
@@ -86,12 +87,12 @@ class GpuLanes {
   };
   /// NCCL's connection of all ranks while it is being made.
   struct Pending {
-    Pending(GpuPlane chosen, std::vector<GpuIdentity> all, NcclLane& lane, const NcclId& id, int place)
+    Pending(GpuPlane chosen, Hosts connected, NcclLane& lane, const NcclId& id)
         : plane(chosen),
-          identities(std::move(all)),
-          connection(lane, id, place, static_cast<int>(identities.size())) {}
+          parts(std::move(connected)),
+          connection(lane, id, static_cast<int>(parts.place), static_cast<int>(parts.here().size())) {}
     GpuPlane plane;
-    std::vector<GpuIdentity> identities;
+    Hosts parts;  // see connected_by_nccl
     NcclConnection connection;
   };
   void open();
@@ -100,10 +101,11 @@ class GpuLanes {
   std::optional<GpuChoice> choose(OfGroup& lanes, const Members& members, Lane& host,
                                   std::vector<GpuIdentity>& identities, NcclId& id);
   void make_staged(OfGroup& lanes, const Members& members, Lane& host);
-  void make_direct(OfGroup& lanes, const Members& members, Lane& host,
-                   const std::vector<GpuIdentity>& identities, GpuPlane plane, const NcclId& id);
-  void set_direct(std::unique_ptr<Collective> direct, OfGroup& lanes, const Members& members, Lane& host,
-                  const std::vector<GpuIdentity>& identities, GpuPlane plane);
+  [[nodiscard]] bool has_split(const Members& members, GpuPlane plane) const;
+  void make_direct(OfGroup& lanes, const Members& members, Lane& host, const Hosts& parts, GpuPlane plane,
+                   const NcclId& id);
+  void set_direct(std::unique_ptr<Collective> direct, OfGroup& lanes, Lane& host, const Hosts& parts,
+                  GpuPlane plane);
   void stop_connecting(const Status& why) noexcept;
   [[nodiscard]] bool uses_nccl() const;
   void open_nccl();

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace hora {
 namespace {
@@ -109,22 +110,36 @@ bool all_agree(Collective& host, int places, bool yes) {
   return std::find(all.begin(), all.end(), std::byte{0}) == all.end();
 }
 
-SharedId share_id(Collective& host, int place, const std::function<NcclId()>& make) {
-  SharedId shared;
-  if (place == 0) {
+SharedId share_id(Collective& host, int place, std::span<const std::vector<int>> parts,
+                  const std::function<NcclId()>& make) {
+  NcclId own{};
+  std::string why;
+  int first = place;
+  std::size_t places = 0;
+  for (const auto& part : parts) {
+    places += part.size();
+    if (std::find(part.begin(), part.end(), place) != part.end()) first = part.front();
+  }
+  if (place == first) {
     try {
-      shared.id = make();
+      own = make();
     } catch (const Error& error) {
-      shared.why = std::string(error.what()).substr(0, kMostWhyBytes);
+      why = std::string(error.what()).substr(0, kMostWhyBytes);
     }
   }
-  Bytes bytes = Writer().raw(shared.id).string(shared.why).take();
+  Bytes bytes = Writer().raw(own).string(why).take();
   bytes.resize(kIdentityBytes);
-  host.broadcast(bytes.data(), bytes.size(), 0);
-  Reader in(bytes);
-  const auto id = in.raw(shared.id.size());
-  std::copy(id.begin(), id.end(), shared.id.begin());
-  shared.why = in.string(kMostWhyBytes);
+  const std::vector<std::size_t> sizes(places, kIdentityBytes);
+  Bytes all(kIdentityBytes * places);
+  host.allgather(bytes.data(), all.data(), sizes);
+  SharedId shared;
+  for (std::size_t i = 0; i < places && shared.why.empty(); ++i) {
+    Reader in(std::span<const std::byte>(all).subspan(i * kIdentityBytes, kIdentityBytes));
+    const auto id = in.raw(own.size());
+    shared.why = in.string(kMostWhyBytes);
+    shared.failed = static_cast<int>(i);
+    if (shared.failed == first) std::copy(id.begin(), id.end(), shared.id.begin());
+  }
   return shared;
 }
 
@@ -139,6 +154,13 @@ std::vector<std::vector<int>> machines_of(std::span<const GpuIdentity> identitie
     machine->push_back(static_cast<int>(place));
   }
   return machines;
+}
+
+Hosts connected_by_nccl(GpuPlane plane, std::span<const GpuIdentity> identities, int place) {
+  if (plane == GpuPlane::hierarchical) return hosts_of(machines_of(identities), place);
+  std::vector<int> all(identities.size());
+  std::iota(all.begin(), all.end(), 0);
+  return hosts_of({std::move(all)}, place);
 }
 
 GpuChoice choose_gpu_plane(const std::string& wish, std::span<const GpuIdentity> identities,

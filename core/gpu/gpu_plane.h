@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/backend/nccl_module.h"
+#include "core/compose/hosts.h"
 
 #include <functional>
 #include <span>
@@ -29,20 +30,29 @@ std::vector<GpuIdentity> exchange_identities(Collective& host, int place, int pl
 /// Whether all members say yes. All of them call it.
 bool all_agree(Collective& host, int places, bool yes);
 
-/// The id of a communicator that all members are about to make, or why there is none. A value.
+/// The id of a communicator that members are about to make, or why there is none. A value.
 struct SharedId {
   NcclId id{};
-  std::string why;  ///< empty: there is one
+  std::string why;  ///< empty: there is one for each communicator
+  int failed = 0;   ///< the place that could not make one, if there is none
 };
 
-/// The first place calls `make`, and the others get its result, or its error. All members call it.
-SharedId share_id(Collective& host, int place, const std::function<NcclId()>& make);
+/// `parts`: the places of each communicator; each member is in one. The first place of each calls `make`, and
+/// the others of the same part get its result. If that fails anywhere, all members get the error of the first
+/// place with one. All members call it.
+SharedId share_id(Collective& host, int place, std::span<const std::vector<int>> parts,
+                  const std::function<NcclId()>& make);
 
 /// The places on each machine, by the first of them.
 [[nodiscard]] std::vector<std::vector<int>> machines_of(std::span<const GpuIdentity> identities);
 
-/// How tensors on GPUs move between the members of a group.
+/// How tensors on GPUs move between the members of a group: by NCCL; by NCCL within a machine, and by way of
+/// the host's memory between machines; by way of the host's memory alone.
 enum class GpuPlane { nccl, hierarchical, staged };
+
+/// The places that NCCL connects with each other, as `place` sees them: those of each machine on the
+/// hierarchical plane, or all.
+[[nodiscard]] Hosts connected_by_nccl(GpuPlane plane, std::span<const GpuIdentity> identities, int place);
 
 /// The plane that was chosen, and a note about it that an operator should read: empty, or a sentence. A
 /// value.

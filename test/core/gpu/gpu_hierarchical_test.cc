@@ -57,18 +57,19 @@ class InOrder final : public Collective {
 };
 
 TEST(GpuHierarchical, ReducesOverTwoHostsWhateverIsLeftOver) {
-  local::LocalGroup gpus(4);
+  local::LocalGroup gpus[] = {local::LocalGroup(2), local::LocalGroup(2)};  // of each host
   local::LocalGroup hosts(4);
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 4; ++rank) {
     ranks.emplace_back([&, rank] {
-      World fast = gpus.join(rank);
+      World fast = gpus[rank / 2].join(rank % 2);
       const World host = hosts.join(rank);
       const auto gpu = make_queued_gpu(rank);
       const auto stream = gpu->make_stream();
+      Staged staged(gpu, *stream, *host.lane.collective, rank, 4);
       const auto both =
           make_gpu_hierarchical(std::make_unique<InOrder>(std::move(fast.lane.collective), *stream), gpu,
-                                *stream, *host.lane.collective, hosts_of({{0, 1}, {2, 3}}, rank));
+                                *stream, *host.lane.collective, hosts_of({{0, 1}, {2, 3}}, rank), staged);
       for (const std::size_t count :
            {std::size_t{1}, std::size_t{1000001}, (std::size_t{64} << 20) / 4 + 5}) {
         std::vector<float> x(count);

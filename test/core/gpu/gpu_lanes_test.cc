@@ -355,6 +355,87 @@ TEST(GpuLanes, GoByWayOfTheHostWhereNcclHasNoNetwork) {
   use_process_sets(module, "auto");
 }
 
+void reduce_on_gpus(Runtime& hora, float sum = 6) {
+  std::vector<float> x(10, static_cast<float>(hora.rank() + 1));
+  hora.submit(on_gpu(hora, Operation::allreduce, "x", DType::float32, x)).wait();
+  EXPECT_EQ(x, std::vector<float>(10, sum));
+}
+
+/// NCCL's lane of a rank with one other rank on its host, which connects no more.
+class LaneWithinAHost final : public NcclLane {
+ public:
+  explicit LaneWithinAHost(std::unique_ptr<NcclLane> inner) : inner_(std::move(inner)) {}
+  std::unique_ptr<Collective> connect(const NcclId& id, int place, int places) override {
+    EXPECT_EQ(places, 2) << "the host's ranks alone";
+    return inner_->connect(id, place, places);
+  }
+  void check() override { inner_->check(); }
+  void stop(const Status& why) noexcept override { inner_->stop(why); }
+  bool abort() noexcept override { return inner_->abort(); }
+
+ private:
+  std::unique_ptr<NcclLane> inner_;
+};
+
+/// Four ranks on two hosts do everything on their GPUs, and in process sets: so nothing is split.
+void use_two_hosts(const Config& config) {
+  NcclModule module = queued_nccl();
+  module.make_lane = [](std::shared_ptr<Gpu> gpu, Stream& stream, const NcclOptions& options) {
+    return std::unique_ptr<NcclLane>(
+        std::make_unique<LaneWithinAHost>(queued_nccl().make_lane(std::move(gpu), stream, options)));
+  };
+  local::LocalGroup group(4);
+  run_ranks(4, [&](int rank) {
+    Config own = config;
+    own.nccl_host_id = std::to_string(rank % 2);
+    Runtime hora = join_with_gpu(group, rank, 4, own, module);
+    const auto reduced = [&](int set, DType wire) {
+      std::vector<float> x(5000, static_cast<float>(rank + 1));
+      Entry entry = on_gpu(hora, Operation::allreduce, "sum", DType::float32, x);
+      entry.process_set = set;
+      entry.wire = wire;
+      hora.submit(entry).wait();
+      return x;
+    };
+    for (const DType wire : {DType::float32, DType::float16, DType::float8_e4m3fn})
+      EXPECT_EQ(reduced(0, wire), std::vector<float>(5000, 10));
+    const int one_host = hora.add_process_set({1, 3});
+    if (rank % 2 == 1) {
+      EXPECT_EQ(reduced(one_host, DType::float32), std::vector<float>(5000, 6));
+    }
+
+    std::vector<float> x(5000, static_cast<float>(rank));
+    Entry broadcast = on_gpu(hora, Operation::broadcast, "b", DType::float32, x);
+    broadcast.root = 3;
+    hora.submit(broadcast).wait();
+    EXPECT_EQ(x, std::vector<float>(5000, 3));
+    std::vector<float> out(4);
+    for (const Operation operation : {Operation::allgather, Operation::alltoall}) {
+      std::vector<float> sent(operation == Operation::allgather ? 1 : 4, static_cast<float>(rank));
+      Entry entry = on_gpu(hora, operation, "all", DType::float32, sent);
+      entry.output = nullptr;
+      entry.allocate = [&](const auto& /*shape*/) { return out.data(); };
+      hora.submit(entry).wait();
+      EXPECT_EQ(out, (std::vector<float>{0, 1, 2, 3}));
+    }
+    std::vector<float> parts{0, 1, 2, 3};
+    std::vector<float> part(1);
+    Entry scatter = on_gpu(hora, Operation::reducescatter, "s", DType::float32, parts);
+    scatter.output = part.data();
+    hora.submit(scatter).wait();
+    EXPECT_EQ(part, std::vector<float>(1, 4 * static_cast<float>(rank)));
+  });
+}
+
+TEST(GpuLanes, HaveNcclMoveNothingBetweenHostsWhereItIsNotWanted) {
+  Config hierarchical;
+  hierarchical.gpu_operations = "hierarchical";
+  use_two_hosts(hierarchical);
+  Config encrypted;
+  encrypted.encryption = "all";
+  use_two_hosts(encrypted);
+}
+
 /// A job of three ranks that goes on with other ranks than before.
 void go_on(const std::function<void(Runtime&)>& rank_main) {
   local::LocalGroup group(3);
@@ -368,12 +449,6 @@ void go_on(const std::function<void(Runtime&)>& rank_main) {
     Runtime hora(std::move(world), config);
     rank_main(hora);
   });
-}
-
-void reduce_on_gpus(Runtime& hora) {
-  std::vector<float> x(10, static_cast<float>(hora.rank() + 1));
-  hora.submit(on_gpu(hora, Operation::allreduce, "x", DType::float32, x)).wait();
-  EXPECT_EQ(x, std::vector<float>(10, 6));
 }
 
 TEST(GpuLanes, GoByWayOfTheHostUntilNcclIsConnectedAnew) {

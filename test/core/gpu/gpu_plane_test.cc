@@ -2,6 +2,7 @@
 #include "core/gpu/gpu_plane.h"
 
 #include "core/backend/local/local_group.h"
+#include "test/support/threads.h"
 
 #include <gmock/gmock.h>
 
@@ -121,26 +122,48 @@ TEST(GpuPlane, IdentitiesComeToAllMembers) {
   EXPECT_EQ(seen[1], seen[0]);
 }
 
-TEST(GpuPlane, AnIdOrWhyThereIsNoneComesFromTheFirstMember) {
-  for (const bool fails : {false, true}) {
-    local::LocalGroup group(2);
-    World worlds[] = {group.join(0), group.join(1)};
-    const auto share = [&](int place) {
-      return share_id(*worlds[place].lane.collective, place, [&] {
-        if (fails) throw Error(Code::unavailable, "no network");
-        NcclId id{};
-        id[127] = std::byte(7 + place);
-        return id;
-      });
-    };
-    SharedId shared[2];
-    std::thread other([&] { shared[1] = share(1); });
-    shared[0] = share(0);
-    other.join();
-    EXPECT_EQ(shared[0].why, fails ? "no network" : "");
-    EXPECT_EQ(shared[1].why, shared[0].why);
-    EXPECT_EQ(shared[1].id[127], std::byte(fails ? 0 : 7));
-    EXPECT_EQ(shared[1].id, shared[0].id);
+TEST(GpuPlane, NcclConnectsAllOrThoseOfEachMachine) {
+  const std::vector<GpuIdentity> identities{identity("a", 0), identity("b", 0), identity("a", 1),
+                                            identity("b", 1)};
+  EXPECT_EQ(connected_by_nccl(GpuPlane::nccl, identities, 2), (Hosts{{{0, 1, 2, 3}}, 0, 2}));
+  EXPECT_EQ(connected_by_nccl(GpuPlane::hierarchical, identities, 3), (Hosts{{{0, 2}, {1, 3}}, 1, 1}));
+}
+
+/// The results of three members that share ids, of whom some fail to make one.
+std::vector<SharedId> shared_ids(const std::vector<std::vector<int>>& parts,
+                                 const std::vector<int>& failing) {
+  local::LocalGroup group(3);
+  std::vector<SharedId> shared(3);
+  run_ranks(3, [&](int place) {
+    const World world = group.join(place);
+    shared[static_cast<std::size_t>(place)] = share_id(*world.lane.collective, place, parts, [&] {
+      if (std::find(failing.begin(), failing.end(), place) != failing.end())
+        throw Error(Code::unavailable, "no network at " + std::to_string(place));
+      NcclId id{};
+      id[127] = std::byte(7 + place);
+      return id;
+    });
+  });
+  return shared;
+}
+
+TEST(GpuPlane, AnIdComesFromTheFirstMemberOfEachPart) {
+  const auto last_bytes = [](const std::vector<SharedId>& shared) {
+    std::vector<int> bytes;
+    for (const auto& each : shared) {
+      EXPECT_EQ(each.why, "");
+      bytes.push_back(static_cast<int>(each.id[127]));
+    }
+    return bytes;
+  };
+  EXPECT_EQ(last_bytes(shared_ids({{0, 1, 2}}, {1, 2})), (std::vector{7, 7, 7}));
+  EXPECT_EQ(last_bytes(shared_ids({{0, 2}, {1}}, {2})), (std::vector{7, 8, 7}));
+}
+
+TEST(GpuPlane, TheFirstReasonWhyThereIsNoIdComesToAllMembers) {
+  for (const auto& each : shared_ids({{0}, {1}, {2}}, {1, 2})) {
+    EXPECT_EQ(each.why, "no network at 1");
+    EXPECT_EQ(each.failed, 1);
   }
 }
 
