@@ -140,7 +140,9 @@ void Packer::reducescatter(const Segment& piece, std::span<const std::size_t> co
     return end(Stage::transfer);
   }
   const std::size_t whole = whole_lines(piece.count * size_of(reduction.dtype));
-  std::byte* wire = buffer(whole + own * size_of(reduction.dtype));
+  // The largest part and not one's own: the collective may know its memory to be equally large on all ranks.
+  const std::size_t most = *std::max_element(counts.begin(), counts.end());
+  std::byte* wire = buffer(whole + most * size_of(reduction.dtype));
   Reduction rest = reduction;
   const double factor = lane_.fuses ? take_factor(rest) : 1.0;
   const Move there{wire, piece.input, piece.count};

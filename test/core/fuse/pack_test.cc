@@ -15,6 +15,7 @@ namespace {
 class Witness final : public Collective {
  public:
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
+    sizes.push_back(bytes);
     memory_ = allocate_zeroed(bytes);
     bytes_ = bytes;
     return memory_;
@@ -53,6 +54,7 @@ class Witness final : public Collective {
   void abort(const Status& /*why*/) noexcept override {}
 
   std::vector<std::vector<Segment>> calls;
+  std::vector<std::size_t> sizes;  // of the memory that was taken
   std::size_t round = std::numeric_limits<std::size_t>::max();
   std::size_t part = std::numeric_limits<std::size_t>::max();  // elements that are packed at a time
 
@@ -204,6 +206,18 @@ TEST_F(PackerTest, KeepsBuffersThatItOutgrewUntilTheyAreTaken) {
                          {DType::float16, ReduceOp::sum, 1.0, 1.0, 1});
   EXPECT_EQ(packer.take_outgrown().size(), 1u);
   EXPECT_TRUE(packer.take_outgrown().empty());
+}
+
+// NCCL's windows must be alike on all ranks.
+TEST_F(PackerTest, TakesAsMuchMemoryOnEveryRankForPartsOfAnySize) {
+  std::vector<float> x(1000, 1);
+  const std::vector<std::size_t> counts{300, 700, 0};
+  for (const std::size_t own : counts) {
+    Packer packer(lane_, 64);
+    packer.reducescatter({x.data(), x.data(), x.size()}, counts, own, DType::float32,
+                         {DType::float16, ReduceOp::sum, 1.0, 1.0, 1});
+  }
+  EXPECT_EQ(witness_->sizes, std::vector<std::size_t>(3, 2048 + 2 * 700));
 }
 
 TEST_F(PackerTest, NotesWhatItDoesOnlyForWhoWantsToKnow) {
