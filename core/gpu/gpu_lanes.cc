@@ -205,6 +205,7 @@ void GpuLanes::open_nccl() {
 void GpuLanes::add_group(int group, const std::vector<int>& ranks) {
   const auto world = lanes_.find(kWorld);
   if (world == lanes_.end() || !world->second->direct || world->second->plane != GpuPlane::nccl) return;
+  drain();  // NCCL wants it, and limits its own wait, in which time for inputs would count
   auto split = world->second->direct->lane.collective->split(ranks);
   if (split) splits_.emplace(group, std::move(split));
 }

@@ -58,7 +58,7 @@ class GpuLanes {
   /// call `finish_connecting` before each operation: it returns whether they use `direct` from this one on.
   [[nodiscard]] bool is_connecting(int group) const { return pending_ && group == kWorld; }
   bool finish_connecting(const Members& members, Lane& host);
-  /// All ranks of the job: a group of these is made.
+  /// All ranks of the job: a group of these is made. Waits until nothing is under way, if NCCL connects them.
   void add_group(int group, const std::vector<int>& ranks);
   /// Lets go of the lanes that a group has. Nothing may be under way: see `drain`.
   void remove_group(int group);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/local/rendezvous.h"
+#include "core/base/clock.h"
 #include "core/device/await.h"
 #include "test/support/queued_gpu.h"
 
@@ -14,6 +15,7 @@ namespace hora {
 namespace {
 
 constexpr int kGpus = 4;
+constexpr std::chrono::seconds kMostWaitBeforeASplit{1};
 std::atomic<bool> connections_are_held{false};
 std::atomic<int> collective_calls{0};
 
@@ -48,7 +50,7 @@ PendingCommunicators& pending_communicators() {
   return all;
 }
 
-/// /// Has another collective's calls made on a queue, some time later. A call that fails there, as another
+/// Has another collective's calls made on a queue, some time later. A call that fails there, as another
 /// rank has aborted it, ends when this rank's lane is aborted, as on a GPU.
 class QueuedCollective final : public Collective {
  public:
@@ -86,7 +88,10 @@ class QueuedCollective final : public Collective {
     later([](Collective& inner) { inner.barrier(); });
   }
   std::unique_ptr<Collective> split(std::span<const int> members) override {
-    await(stream_.mark().get(), [] {});
+    const TimePoint end = Clock::now() + kMostWaitBeforeASplit;
+    await(stream_.mark().get(), [&] {
+      if (Clock::now() > end) throw Error(Code::timeout, "NCCL is split, and work is under way");
+    });
     auto part = inner_->split(members);
     if (!part) return nullptr;
     return std::make_unique<QueuedCollective>(std::move(part), stream_, aborted_);

@@ -436,6 +436,27 @@ TEST(GpuLanes, HaveNcclMoveNothingBetweenHostsWhereItIsNotWanted) {
   use_two_hosts(encrypted);
 }
 
+TEST(GpuLanes, AddAProcessSetWhileTheGpuWaitsForAnInput) {
+  local::LocalGroup group(2);
+  run_ranks(2, [&](int rank) {
+    Gate gate;
+    Runtime hora = join_with_gpu(group, rank, 2);
+    reduce_on_gpus(hora, 3);
+    std::vector<float> x(10, 1);
+    Entry entry = on_gpu(hora, Operation::allreduce, "late", DType::float32, x);
+    entry.stream = &gate;
+    const Handle handle = hora.submit(entry);
+    handle.wait_on(nullptr);
+    const std::jthread computing([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // longer than NCCL's lane waits
+      gate.open();
+    });
+    EXPECT_NE(hora.add_process_set({0}), 0);
+    handle.wait();
+    EXPECT_EQ(x, std::vector<float>(10, 2));
+  });
+}
+
 /// A job of three ranks that goes on with other ranks than before.
 void go_on(const std::function<void(Runtime&)>& rank_main) {
   local::LocalGroup group(3);
