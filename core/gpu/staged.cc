@@ -106,6 +106,7 @@ void Staged::visit(const Visit& visit, const std::function<void(Collective&, std
   const std::size_t bytes = std::max(visit.in, visit.offset + visit.out);
   if (bytes > scratch_bytes_ || !scratch_.memory) {
     await(scratch_.emptied.get());
+    if (keeps_memory() && scratch_.memory) kept_.push_back(std::move(scratch_.memory));
     scratch_ = {};
     scratch_.memory = gpu_->pin(host_.allocate(bytes), bytes);
     scratch_bytes_ = bytes;
@@ -118,7 +119,7 @@ void Staged::visit(const Visit& visit, const std::function<void(Collective&, std
   work(host_, scratch_.memory.get());
   if (visit.out > 0) stream_.copy(visit.output, scratch_.memory.get() + visit.offset, visit.out);
   scratch_.emptied = stream_.mark();
-  if (bytes <= kMostKept) return;
+  if (bytes <= kMostKept || keeps_memory()) return;
   await(scratch_.emptied.get());
   scratch_ = {};
   scratch_bytes_ = 0;

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace hora {
 
@@ -21,6 +22,8 @@ struct GpuWait {
   /// Before this is reached the GPU does what it was given earlier, such as the user's work, and no time
   /// counts. Null: it is.
   std::shared_ptr<Event> start = {};
+  /// Memory that was taken is kept. Giving it up would wait for the GPU, which may wait for the engine.
+  bool keeps_memory = false;
 };
 
 /// A collective for a GPU's memory made of one for the host's, by way of pinned memory: where NCCL is
@@ -76,6 +79,7 @@ class Staged final : public Collective {
   /// Carries the chunks through the buffers; `work` is what the host does with each.
   void carry(std::span<const Chunk> chunks, const std::function<void(std::byte*, std::size_t)>& work);
   void await(const Event* event);
+  [[nodiscard]] bool keeps_memory() const { return gpu_wait_ != nullptr && gpu_wait_->keeps_memory; }
 
   std::shared_ptr<Gpu> gpu_;
   Stream& stream_;
@@ -90,6 +94,7 @@ class Staged final : public Collective {
   std::array<Buffer, 2> buffers_;  // of a chunk each; made when they are first needed
   Buffer scratch_;
   std::size_t scratch_bytes_ = 0;
+  std::vector<std::shared_ptr<std::byte>> kept_;  // what was scratch_ before a larger one; see GpuWait
   std::mutex mutex_;
   std::optional<Status> aborted_;  // under the mutex
 };

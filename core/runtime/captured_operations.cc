@@ -101,6 +101,11 @@ void CapturedOperations::close() {
   }
 }
 
+std::uint64_t CapturedOperations::next_number(int process_set) {
+  const std::lock_guard lock(numbers_mutex_);
+  return ++numbers_[process_set];
+}
+
 std::vector<Handle> CapturedOperations::capture(const std::shared_ptr<Gpu>& gpu,
                                                 std::vector<CapturedOperation> group) {
   std::call_once(started_, [&] {

@@ -5,6 +5,8 @@
 #include "core/runtime/graph_watch.h"
 
 #include <atomic>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -39,6 +41,8 @@ class CapturedOperations {
   /// Error(invalid_argument). An entry's `done` is called by the first `wait_on`, or when the graph is gone.
   /// The entries have passed `check_capturable`.
   std::vector<Handle> capture(const std::shared_ptr<Gpu>& gpu, std::vector<CapturedOperation> group);
+  /// The next number, from 1 on, for captured operations without a name of a process set.
+  [[nodiscard]] std::uint64_t next_number(int process_set);
   /// Throws the error of the first operation that has failed in a graph since the last call.
   void check() { watch_->check(); }
   /// As GraphWatch's.
@@ -48,6 +52,8 @@ class CapturedOperations {
 
  private:
   const std::shared_ptr<GraphWatch> watch_;
+  std::mutex numbers_mutex_;
+  std::map<int, std::uint64_t> numbers_;  // by process set
   std::once_flag started_;
   std::atomic<bool> any_{false};
   std::thread thread_;

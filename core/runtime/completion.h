@@ -26,8 +26,8 @@ class Completion {
   /// of an abort.
   virtual void make_room() = 0;
   /// Makes the lane's later work wait until the inputs of `items` are ready. The lane's earlier work is not
-  /// affected.
-  virtual void begin(const std::vector<BatchItem>& items) = 0;
+  /// affected. `keeps_memory`: memory that was taken is kept, as freeing it would wait for a graph.
+  virtual void begin(const std::vector<BatchItem>& items, bool keeps_memory) = 0;
   /// Gives the tensors back to their owners, as soon as the lane's work for them is done. `failure`: ok, or
   /// the status with which the batch has failed; its tensors then get this status. Throws Error if the end of
   /// the work cannot be observed. The tensors have then been given back with that status.

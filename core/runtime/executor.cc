@@ -47,7 +47,7 @@ Status Executor::move(std::span<const Decision> decisions, const Batch& batch, R
   running.items.reserve(batch.decisions.size());
   try {
     for (const std::size_t i : batch.decisions) running.items.push_back(borrow(decisions[i]));
-    completion_->begin(running.items);
+    completion_->begin(running.items, table_.takes_only_computed());
     operations_.carry_out(running);
   } catch (const std::exception& error) {
     return status_of(error);

@@ -27,7 +27,7 @@ void land(Finisher& finisher, RunningBatch batch, const Status& status, bool end
 
 }  // namespace
 
-void GpuCompletion::begin(const std::vector<BatchItem>& items) {
+void GpuCompletion::begin(const std::vector<BatchItem>& items, bool keeps_memory) {
   std::vector<Readiness> inputs;
   inputs.reserve(items.size());
   for (const auto& item : items) inputs.push_back(item.loan.ready);
@@ -36,6 +36,7 @@ void GpuCompletion::begin(const std::vector<BatchItem>& items) {
   if (gpu_.gpu_wait == nullptr) return;
   gpu_.gpu_wait->what = describe_items(items);
   gpu_.gpu_wait->start = lane_.stream->mark();
+  gpu_.gpu_wait->keeps_memory = keeps_memory;
 }
 
 /// After a failure, too, the mark is waited for: work that was put on the stream still uses the tensors.

@@ -21,7 +21,7 @@ class GpuCompletion final : public Completion {
       : lane_(lane), finisher_(finisher), gpu_(std::move(gpu)) {}
 
   void make_room() override { gpu_.completer->make_room(); }
-  void begin(const std::vector<BatchItem>& items) override;
+  void begin(const std::vector<BatchItem>& items, bool keeps_memory) override;
   void complete(RunningBatch batch, const Status& failure) override;
   [[nodiscard]] std::shared_ptr<std::byte> stand_in(const Request& request) override;
   [[nodiscard]] void* allocate(BatchItem& item, const std::vector<std::int64_t>& shape) override;

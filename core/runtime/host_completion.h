@@ -14,7 +14,7 @@ class HostCompletion final : public Completion {
   HostCompletion(Lane& lane, Finisher& finisher) : lane_(lane), finisher_(finisher) {}
 
   void make_room() override {}
-  void begin(const std::vector<BatchItem>& /*items*/) override {}
+  void begin(const std::vector<BatchItem>& /*items*/, bool /*keeps_memory*/) override {}
   void complete(RunningBatch batch, const Status& failure) override;
   [[nodiscard]] std::shared_ptr<std::byte> stand_in(const Request& request) override;
   [[nodiscard]] void* allocate(BatchItem& item, const std::vector<std::int64_t>& shape) override;

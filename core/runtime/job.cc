@@ -42,12 +42,12 @@ Job::Job(const Config& settings, std::unique_ptr<Generations> generations)
 }
 
 Job::~Job() {
-  if (lasting_) lasting_->captured.close();  // it uses this
   try {
     shutdown(std::uncaught_exceptions() > 0 ? "an exception ended it" : "");
   } catch (const std::exception& error) {
     log(LogLevel::warning, error.what());
   }
+  if (lasting_) lasting_->captured.close();  // it uses this
 }
 
 void Job::join_next() {
@@ -97,8 +97,6 @@ bool Job::commit(bool has_state) {
   Steps& steps = lasting_->steps;
   const std::uint64_t step = steps.committed + 1;
   if (lasting_->gpu.opened()) generations_->use_gpu();
-  steps.has_state = has_state;
-  steps.voted = step;
   std::int32_t change = generations_->change_is_due() ? 1 : 0;  // of rank 0; then that of all
   Entry vote;
   vote.name = "hora.commit";
@@ -107,6 +105,9 @@ bool Job::commit(bool has_state) {
   vote.input = vote.output = &change;
   vote.op = ReduceOp::max;
   try {
+    lasting_->captured.check();  // before the vote: a step with an operation that has failed does not count
+    steps.has_state = has_state;
+    steps.voted = step;
     const BlockingScope blocking;
     const Handle handle = session()->submit(std::move(vote));
     handle.wait();
@@ -129,7 +130,7 @@ std::uint64_t Job::next_generation() {
   session()->leave({});
   session()->stop();
   if (lasting_->captured.any())
-    lasting_->gpu.open()->finish();  // runs of graphs that are on their way fail now
+    lasting_->gpu.opened()->finish();  // runs of graphs that are on their way fail now
   generations_->session_ended();
   join_next();
   return lasting_->steps.committed;
@@ -143,12 +144,25 @@ void Job::shutdown(const std::string& reason) {
   session()->check_process();
   check_thread();
   forget_sigterm(*generations_);
-  if (!reason.empty()) generations_->close();  // first: a thread may be waiting for a generation
+  if (!reason.empty()) {
+    generations_->close();  // first: a thread may be waiting for a generation
+  } else if (!was_left_) {
+    finish_graphs();
+  }
   const std::lock_guard changing(changing_mutex_);
   was_left_ = true;
   session()->leave(reason);
   generations_->finish(reason.empty());
   observers_.reset();  // another owner may keep this job, and this process join another one
+}
+
+/// Operations that launched runs of graphs ask for come before this rank leaves, as submitted ones do.
+void Job::finish_graphs() {
+  try {
+    session()->finish_graphs();
+  } catch (const std::exception& error) {  // it leaves all the same
+    log(LogLevel::warning, error.what());
+  }
 }
 
 void Job::copy_for_later(void* to, const void* from, std::size_t bytes) {

@@ -101,6 +101,7 @@ class Job {
  private:
   void join_next();
   void begin(Generation generation);
+  void finish_graphs();
   elastic::Report end_generation(const Status& why);
 
   /// The threads of the process that use the session.

@@ -2,6 +2,7 @@
 #include "core/runtime/session.h"
 
 #include "core/base/log.h"
+#include "core/base/operations.h"
 #include "core/launcher/launcher_line.h"
 #include "core/launcher/question.h"
 #include "core/runtime/admission.h"
@@ -14,6 +15,9 @@
 
 namespace hora {
 namespace {
+
+constexpr std::string_view kUnnamed =
+    ".noname.";  // in the name of an operation without one; its number follows
 
 Bytes text_as_bytes(const std::string& text) {
   const auto bytes = std::as_bytes(std::span(text));
@@ -58,6 +62,16 @@ void check_same_set(const Asked& first, const Asked& other) {
                   first.request.name, other.request.name));
 }
 
+/// The name that an operation has in a graph. The numbers of operations without a name begin again when ranks
+/// have joined or changed. A graph stays, so it has other names, which nothing outside of graphs has.
+std::string name_in_graph(const std::string& name, std::uint64_t number) {
+  const auto begin = name.find(kUnnamed);
+  if (begin == std::string::npos) return name;
+  const auto digits = begin + kUnnamed.size();
+  const auto end = std::min(name.find_first_not_of("0123456789", digits), name.size());
+  return fmt::format("{}.captured.{}{}", name.substr(0, begin), number, name.substr(end));
+}
+
 void check_memory(const Gpu& gpu, const Entry& entry) {
   if (entry.input != nullptr) gpu.check(entry.input, "its input");
   if (entry.output != nullptr && entry.output != entry.input) gpu.check(entry.output, "its output");
@@ -76,6 +90,7 @@ Session::Session(World world, const Config& config, Lasting& lasting, bool goes_
       loop_(world_, config_, table_, sets_, timeline_, *lasting.delays, lasting.gpu, messages_),
       engine_(std::make_shared<Engine>(loop_, world_.vote != nullptr)) {
   table_.helped_by(engine_);
+  if (lasting.captured.any()) table_.take_only_computed();  // a graph of a former generation may run
   engine_->start();
 }
 
@@ -124,6 +139,10 @@ void Session::prepare(const Entry& entry, Asked& asked, const std::shared_ptr<Gr
 }
 
 Handle Session::submit(Entry entry) {
+  if (concerns_members(entry.operation)) {  // else other members would carry out what graphs ask for
+    engine_->check_process();
+    finish_graphs();
+  }
   check_usable();
   Asked asked = admitted(entry);
   if (is_captured(entry)) return capture({std::move(entry)}, {std::move(asked)}).front();
@@ -203,8 +222,16 @@ std::vector<Handle> Session::capture(std::vector<Entry> group, const std::vector
     operations.push_back({std::move(entry), std::move(shape), reinterpret_cast<void*>(written.begin),
                           written.end - written.begin});
   }
+  if (asked.front().request.name.find(kUnnamed) != std::string::npos) {
+    const std::uint64_t number = lasting_.captured.next_number(asked.front().group);
+    for (auto& operation : operations) operation.entry.name = name_in_graph(operation.entry.name, number);
+  }
   table_.take_only_computed();
   return lasting_.captured.capture(lasting_.gpu.opened(), std::move(operations));
+}
+
+void Session::finish_graphs() {
+  if (lasting_.captured.any() && !table_.is_closed()) lasting_.gpu.opened()->finish();
 }
 
 Handle Session::send(Message message) {

@@ -48,6 +48,10 @@ class Session {
   std::vector<Handle> submit(std::vector<Entry> group);
   /// Submits operations that were captured into a graph, in a run of the graph. Their inputs are there.
   std::vector<Handle> submit_again(std::vector<Entry> group, const std::shared_ptr<GraphRun>& run);
+  /// Waits for the runs of graphs that have been launched, so that what they ask for comes before what the
+  /// caller does next. Not if the generation has ended, as that has failed then. On a user's thread. Throws
+  /// Error(internal) if the device has failed.
+  void finish_graphs();
   Handle send(Message message);
   Handle receive(Message wanted);
   [[nodiscard]] std::optional<Envelope> probe(int source, int tag, int process_set);

@@ -173,6 +173,11 @@ bool TensorTable::has_requests() const {
   return !requests_.empty();
 }
 
+bool TensorTable::is_closed() const {
+  const std::lock_guard lock(mutex_);
+  return closed_.has_value();
+}
+
 std::optional<Loan> TensorTable::take(int group, const std::string& name) {
   const std::lock_guard lock(mutex_);
   const auto owner = groups_.find(group);
@@ -192,8 +197,7 @@ std::vector<Record> TensorTable::under_way() const {
       for (const auto& [name, loan] : owner.loans) all.push_back(to_record(loan, name, group));
     }
   }
-  std::sort(all.begin(), all.end(),
-            [](const Record& one, const Record& other) { return one.submitted < other.submitted; });
+  std::ranges::sort(all, {}, &Record::submitted);
   return all;
 }
 

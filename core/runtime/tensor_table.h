@@ -116,6 +116,7 @@ class TensorTable {
   /// Hands out all that wait here, in no order; whoever puts from now on gets `status`. The first status
   /// counts.
   std::vector<Loan> close(const Status& status);
+  [[nodiscard]] bool is_closed() const;
   /// The same for one process set, which is removed. The table forgets it when the last of its entries is
   /// finished.
   std::vector<Loan> remove_group(int group);

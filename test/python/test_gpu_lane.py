@@ -781,6 +781,25 @@ except hvd.HoraInternalError as error:
     )
 
 
+def test_joining_and_leaving_come_after_runs_of_graphs_that_were_launched():
+    run_on_gpus(
+        2,
+        GRAPH
+        + """
+x = torch.ones(3)
+hvd.allreduce_(x, name="x")
+with Graph() as graph:
+    hvd.allreduce_(x, op=hvd.Sum, name="x")
+for leave in (hvd.join, hvd.shutdown):
+    x.fill_(1)
+    for _ in range(1 if leave == hvd.join and rank == 1 else 20):
+        graph.launch()
+    leave()
+    assert torch.equal(x, torch.full((3,), 2.0 if leave == hvd.join else 2.0**20)), (leave, x)
+""",
+    )
+
+
 def test_reports_say_which_memory_and_library_it_is():
     lines = run_on_gpus(
         2,

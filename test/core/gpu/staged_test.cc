@@ -53,6 +53,27 @@ TEST(Staged, ReducesTensorsOfManyChunksAndOfNone) {
   });
 }
 
+TEST(Staged, KeepsTheMemoryOfEveryVisitWhereAGraphMayWait) {
+  local::LocalGroup group(1);
+  const World world = group.join(0);
+  const auto gpu = make_queued_gpu();
+  const auto stream = gpu->make_stream();
+  GpuWait gpu_wait;
+  Staged staged(gpu, *stream, *world.lane.collective, 0, 1, &gpu_wait);
+  std::vector<std::byte> data(std::size_t{65} << 20);  // more than is kept else
+  const auto place = [&](std::size_t bytes) {
+    const std::byte* at = nullptr;
+    staged.visit({data.data(), bytes}, [&](Collective&, std::byte* memory) { at = memory; });
+    return at;
+  };
+  gpu_wait.keeps_memory = true;
+  const auto* first = place(data.size() - 1);
+  EXPECT_EQ(place(data.size() - 1), first);
+  const auto* larger = place(data.size());
+  EXPECT_NE(larger, first) << "that has not been given up";
+  EXPECT_EQ(place(1), larger);
+}
+
 TEST(Staged, BroadcastsFromAnyRank) {
   on_each_rank([](int rank, Staged& staged, const auto& finish) {
     for (int root = 0; root < kRanks; ++root) {

@@ -44,7 +44,7 @@ TEST_F(GpuCompletionTest, IsThereWhenTheStreamReachesTheMarkBehindTheWork) {
     completion_.make_room();
     RunningBatch batch;
     const Handle handle = begin(batch);
-    completion_.begin(batch.items);
+    completion_.begin(batch.items, false);
     EXPECT_EQ(gpu_wait_.what, "allreduce of 'x'");
     completion_.complete(std::move(batch), fails ? Status{Code::aborted, "rank 1 is gone"} : Status{});
     EXPECT_FALSE(handle.poll()) << "what is on the stream still uses the tensor";
@@ -86,7 +86,7 @@ TEST_F(GpuCompletionTest, FreesNamesBeforeTheGraphGoesOnThatAskedForTheOperation
   RunningBatch batch;
   const Handle handle = begin(batch);
   batch.items.front().loan.run = std::make_shared<GraphRun>(request, 1);
-  completion_.begin(batch.items);
+  completion_.begin(batch.items, false);
   completion_.complete(std::move(batch), {});
   handle.wait();
   EXPECT_TRUE(released);

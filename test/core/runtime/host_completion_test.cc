@@ -28,7 +28,7 @@ TEST_F(HostCompletionTest, IsThereWhenTheCollectiveReturns) {
   completion_.make_room();
   RunningBatch batch;
   batch.items.push_back({nullptr, *table_.take(kWorld, "x"), {}});
-  completion_.begin(batch.items);
+  completion_.begin(batch.items, false);
   EXPECT_FALSE(handle.poll());
   completion_.complete(std::move(batch), {});
   EXPECT_TRUE(handle.poll());

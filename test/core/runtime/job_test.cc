@@ -6,6 +6,7 @@
 #include "core/runtime/one_generation.h"
 #include "test/support/listed_generations.h"
 #include "test/support/local_job.h"
+#include "test/support/queued_gpu.h"
 #include "test/support/threads.h"
 #include "test/support/thrown.h"
 
@@ -195,6 +196,49 @@ TEST(Job, WhoseNextGenerationDoesNotComeTogetherKeepsTheReason) {
   EXPECT_EQ(why.code, Code::timeout) << why.message;
   std::vector<float> data(1);
   EXPECT_EQ(thrown([&] { job.session()->submit(sum("x", data)); }).code, Code::generation_ended);
+}
+
+/// The sum of a float on this rank's GPU, in place.
+Entry sum_on_gpu(const std::string& name, float& value, Gate& stream) {
+  Entry entry = sum(name, {&value, 1});
+  entry.device = {DeviceKind::cuda, 0};
+  entry.stream = &stream;
+  return entry;
+}
+
+TEST(Job, DoesNotVoteForAStepInWhichAnOperationOfAGraphHasFailed) {
+  local::LocalGroup group(1);
+  const auto connect_with_gpu = [&](const Membership& membership, Config&, TimePoint,
+                                    const std::shared_ptr<HostMemory>&) {
+    World world = group.join(0);
+    world.membership = membership;
+    world.gpu_module = &queued_nccl();
+    return world;
+  };
+  Job job({},
+          std::make_unique<ListedGenerations>(Config{}, memberships_of(1, {{0}}).front(), connect_with_gpu));
+  Gate stream;
+  stream.open();
+  float value = 1;
+  float other = 1;
+  job.session()->submit(sum_on_gpu("x", value, stream)).wait();
+  QueuedGraph graph(stream);
+  job.session()->submit(sum_on_gpu("x", value, stream)).wait_on(&stream);
+  graph.end();
+  graph.run();
+  EXPECT_TRUE(job.commit());
+
+  stream.close();
+  const Handle eager = job.session()->submit(sum_on_gpu("x", other, stream));
+  graph.run();  // its operation is refused, as the name is taken
+  EXPECT_THAT(thrown([&] { job.commit(); }).message,
+              testing::HasSubstr("has failed: 'x' is under way already"));
+  EXPECT_EQ(job.lasting().steps.voted, 1U);
+  stream.open();
+  eager.wait();
+  graph.run();
+  EXPECT_TRUE(job.commit());
+  EXPECT_EQ(job.lasting().steps.voted, 2U);
 }
 
 }  // namespace

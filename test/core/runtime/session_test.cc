@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cmath>
+#include <optional>
 #include <thread>
 
 namespace hora {
@@ -138,6 +139,60 @@ TEST(Session, LetsAGraphRunBeforeAnOperationWhoseInputComesAfterIt) {
       EXPECT_EQ(later, 2);
     }
   });
+}
+
+TEST(Session, LetsAGraphOfAFormerGenerationRunBeforeAnOperationWhoseInputComesAfterIt) {
+  local::LocalGroup former(2);
+  local::LocalGroup group(2);
+  run_ranks(2, [&](int rank) {
+    Gate stream;
+    stream.open();
+    float value = 1;
+    float later = 1;
+    Lasting lasting(rank, &queued_nccl());
+    std::optional<Session> session(std::in_place, former.join(rank), Config{}, lasting, true);
+    lasting.captured.submit_by([&](std::vector<Entry> entries, const std::shared_ptr<GraphRun>& run) {
+      return session->submit_again(std::move(entries), run);
+    });
+    session->submit(sum_on_gpu("x", rank, value)).wait();
+    QueuedGraph graph(stream);
+    session->submit(sum_on_gpu("x", rank, value, &stream)).wait_on(&stream);
+    graph.end();
+    session->leave({});
+    session.reset();
+
+    session.emplace(group.join(rank), Config{}, lasting, true);
+    session->submit(sum_on_gpu("x", rank, value)).wait();
+    value = 1;
+    stream.close();  // behind it there is the run of the graph now
+    const Handle after = session->submit(sum_on_gpu("later", rank, later, &stream));
+    EXPECT_FALSE(after.wait_launched_for(std::chrono::milliseconds(20)));
+    graph.run();
+    EXPECT_EQ(value, 2);
+    stream.open();
+    after.wait();
+    EXPECT_EQ(later, 2);
+    lasting.captured.close();
+    session->leave({});
+  });
+}
+
+TEST(Session, GivesOperationsWithoutANameNamesOfTheirOwnInAGraph) {
+  SessionWithGraphs session(local::LocalGroup(1).join(0), 0);
+  Gate stream;
+  stream.open();
+  float value = 1;
+  session->submit(sum_on_gpu("allreduce.noname.1", 0, value)).wait();
+  QueuedGraph graph(stream);
+  session->submit(sum_on_gpu("allreduce.noname.2", 0, value, &stream)).wait_on(&stream);
+  graph.end();
+  float other = 1;
+  stream.close();  // so the name stays taken
+  const Handle eager = session->submit(sum_on_gpu("allreduce.noname.2", 0, other, &stream));
+  graph.run();
+  EXPECT_EQ(value, 1) << "it has not failed";
+  stream.open();
+  eager.wait();
 }
 
 TEST(Session, ThrowsTheErrorOfAGraphWhenTheNextOperationIsSubmitted) {
