@@ -188,12 +188,12 @@ GpuChoice choose_gpu_plane(const std::string& wish, std::span<const GpuIdentity>
             "tensors on GPUs go by way of the host's memory (staged), as NCCL does not encrypt what goes "
             "between hosts (HORA_ENCRYPTION=all)"};
   }
-  if (wish != "hierarchical") return {GpuPlane::nccl, {}};
+  if (wish != "hierarchical" || machines_of(identities).size() == 1) return {GpuPlane::nccl, {}};
   if (two_levels(identities)) return {GpuPlane::hierarchical, {}};
-  return {GpuPlane::nccl,
-          "tensors on GPUs move with NCCL alone: HORA_GPU_OPERATIONS=hierarchical needs several hosts with "
-          "as many ranks "
-          "each, and more than one"};
+  return {
+      GpuPlane::staged,
+      "tensors on GPUs go by way of the host's memory (staged): HORA_GPU_OPERATIONS=hierarchical needs as "
+      "many ranks on each host, and more than one"};
 }
 
 }  // namespace hora

@@ -104,8 +104,10 @@ TEST(GpuPlane, HasTwoLevelsOnSeveralHostsWithAsManyRanksEach) {
   EXPECT_EQ(choose_gpu_plane("hierarchical", identities, {0, 1, 2, 3}).plane, GpuPlane::hierarchical);
   EXPECT_EQ(machines_of(identities), (std::vector<std::vector<int>>{{0, 2}, {1, 3}}));
   const GpuChoice uneven = choose_gpu_plane("hierarchical", std::span(identities).first(3), {0, 1, 2});
-  EXPECT_EQ(uneven.plane, GpuPlane::nccl);
-  EXPECT_NE(uneven.note, "");
+  EXPECT_EQ(uneven.plane, GpuPlane::staged);
+  EXPECT_THAT(uneven.note, testing::HasSubstr("needs as many ranks on each host"));
+  const std::vector<GpuIdentity> one_machine{identity("a", 0), identity("a", 1)};
+  EXPECT_EQ(choose_gpu_plane("hierarchical", one_machine, {0, 1}).plane, GpuPlane::nccl);
 }
 
 TEST(GpuPlane, IdentitiesComeToAllMembers) {
