@@ -20,7 +20,7 @@ own stream is not in that order.
   is lent includes them.
 - Outputs that Hora allocates, when it hears how large they are (allgather, alltoall, gather, scatter), are
   none of the allocator's: `record_stream` does nothing for them. They are freed behind the work of the stream
-  of the submission; what uses them inside Hora on another stream takes a copy that is PyTorch's
+  of the submission. If another stream waits for the operation, it gets a copy that is PyTorch's
   (`on_current_stream`).
 - Gradients live in memory of Hora's, which is freed when no work uses it any more.
 """

@@ -112,9 +112,10 @@ class Loan:
         return Loan(self.memory[:rows], "rows")
 
     def receiver(self) -> Callable[[_native.Outcome], torch.Tensor]:
-        """Gives the output that the runtime allocated, and keeps no elements."""
-        dtype = self.memory.dtype
-        return lambda outcome: received(outcome, dtype)
+        """Gives the output that the runtime allocated, for the stream that is current then, and keeps no
+        elements."""
+        dtype, place = self.memory.dtype, self.place
+        return lambda outcome: devices.on_current_stream(received(outcome, dtype), place)
 
     def under_way(self, handle: _native.Handle, output: torch.Tensor | None) -> _job.UnderWay:
         """The operation to wait for."""

@@ -14,7 +14,6 @@ from hora._job import Handle
 from hora._naming import Naming
 from hora._submission import Submission, start_group, submission
 from hora.process_sets import ProcessSet, global_process_set
-from hora.torch._ops import devices
 from hora.torch._ops.arguments import documented
 from hora.torch._ops.lending import Loan, check_tensor, is_floating, written
 from hora.torch._ops.reduction import Reduction
@@ -26,10 +25,8 @@ def is_sparse(tensor: Any) -> bool:
 
 
 def _gathered(tensor: torch.Tensor, named: Naming, suffix: str) -> Submission:
-    loan = Loan(tensor, named.full + suffix)
-    place = loan.place
-    return _operations.allgather(loan, named, suffix).then(
-        lambda result: devices.on_current_stream(result[0], place)
+    return _operations.allgather(Loan(tensor, named.full + suffix), named, suffix).then(
+        lambda result: result[0]
     )
 
 
