@@ -17,6 +17,12 @@ namespace {
               fmt::format("'{}' is under way already: wait for it, or give this one another name", name));
 }
 
+/// The loan, of which the table keeps the parts that it reads.
+Loan handed_out(Loan& loan) {
+  Loan stays{.entry = loan.entry, .submitted = loan.submitted};
+  return std::exchange(loan, std::move(stays));
+}
+
 }  // namespace
 
 Status about(const std::string& name, const Status& status) {
@@ -185,8 +191,7 @@ std::optional<Loan> TensorTable::take(int group, const std::string& name) {
   auto& loans = owner->second.loans;
   const auto loan = loans.find(name);
   if (loan == loans.end() || !loan->second.handle) return std::nullopt;
-  Loan stays{.entry = loan->second.entry, .submitted = loan->second.submitted};
-  return std::exchange(loan->second, std::move(stays));
+  return handed_out(loan->second);
 }
 
 std::vector<Record> TensorTable::under_way() const {
@@ -238,7 +243,7 @@ void TensorTable::give_back(std::vector<Loan> loans, const Status& status) {
 
 void TensorTable::hand_out(LoansByName& loans, std::vector<Loan>& to) {
   for (auto& [name, loan] : loans) {
-    if (loan.handle) to.push_back(std::exchange(loan, {}));
+    if (loan.handle) to.push_back(handed_out(loan));
   }
 }
 

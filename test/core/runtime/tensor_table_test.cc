@@ -230,6 +230,7 @@ TEST(TensorTable, KnowsWhatIsUnderWayAlsoOfWhatItHasHandedOut) {
   }
   auto loan = table.take(1, "1");
   ASSERT_TRUE(loan);
+  auto removed = table.remove_group(2);
   const auto records = table.under_way();
   ASSERT_EQ(records.size(), 2u);
   for (const int i : {1, 2}) {
@@ -243,6 +244,8 @@ TEST(TensorTable, KnowsWhatIsUnderWayAlsoOfWhatItHasHandedOut) {
   }
   table.finish(*std::move(loan), {});
   EXPECT_EQ(table.under_way().size(), 1u);
+  table.give_back(std::move(removed), process_set_was_removed(2));
+  EXPECT_TRUE(table.under_way().empty());
 }
 
 }  // namespace
