@@ -47,7 +47,7 @@ GpuLanes::~GpuLanes() {
   keep_for_ever(std::shared_ptr<Machine>(std::move(machine_)));
 }
 
-GpuLanes::OfGroup& GpuLanes::of(const Members& members, Lane& host) {
+GpuLanes::OfGroup& GpuLanes::of(const Members& members, Lane& host, bool has_graphs) {
   const auto known = lanes_.find(members.group);
   if (known != lanes_.end()) return *known->second;
   OfGroup& lanes = *lanes_.emplace(members.group, std::make_unique<OfGroup>()).first->second;
@@ -60,7 +60,7 @@ GpuLanes::OfGroup& GpuLanes::of(const Members& members, Lane& host) {
   make_staged(lanes, members, host);
   if (choice->plane == GpuPlane::staged) return lanes;
   make_direct(lanes, members, host, connected_by_nccl(choice->plane, identities, members.place),
-              choice->plane, id);
+              choice->plane, id, has_graphs);
   return lanes;
 }
 
@@ -137,11 +137,12 @@ void GpuLanes::make_staged(OfGroup& lanes, const Members& members, Lane& host) {
 /// NCCL's waiting ends by `interrupt`, so the abort broadcaster need not know of communicators that are still
 /// being made.
 void GpuLanes::make_direct(OfGroup& lanes, const Members& members, Lane& host, const Hosts& parts,
-                           GpuPlane plane, const NcclId& id) {
+                           GpuPlane plane, const NcclId& id, bool has_graphs) {
   if (!machine_->nccl) open_nccl();
   const auto places = static_cast<int>(members.ranks.size());
-  if (resumes_ && members.group == kWorld && all_agree(*host.collective, places, !uses_nccl())) {
-    pending_ = std::make_unique<Pending>(plane, parts, *machine_->nccl, id);
+  if (resumes_ && members.group == kWorld &&
+      all_agree(*host.collective, places, !uses_nccl() && !has_graphs)) {
+    pending_ = std::make_unique<PendingConnection>(plane, parts, *machine_->nccl, id);
     return;
   }
   if (pending_) {
@@ -202,10 +203,12 @@ void GpuLanes::open_nccl() {
   if (interrupted_) nccl_->stop(*interrupted_);
 }
 
-void GpuLanes::add_group(int group, const std::vector<int>& ranks) {
+void GpuLanes::add_group(int group, const std::vector<int>& ranks, Collective& host) {
   const auto world = lanes_.find(kWorld);
   if (world == lanes_.end() || !world->second->direct || world->second->plane != GpuPlane::nccl) return;
-  drain();  // NCCL wants it, and limits its own wait, in which time for inputs would count
+  // NCCL wants it, and limits its own waits, in which any rank's time for inputs would count.
+  drain();
+  host.barrier();
   auto split = world->second->direct->lane.collective->split(ranks);
   if (split) splits_.emplace(group, std::move(split));
 }

@@ -51,15 +51,17 @@ class GpuLanes {
     std::optional<GpuLane> direct;      ///< NCCL's, or NCCL's within hosts; nothing: it is not used
   };
   /// All members call it for their group's first operation on GPUs, and get the same lanes; later the same
-  /// again. `host` is the group's lane on the host, which must outlive the group. An exception that this
-  /// throws ends the job.
-  OfGroup& of(const Members& members, Lane& host);
+  /// again. `host` is the group's lane on the host, which must outlive the group. `has_graphs`: graphs of
+  /// this rank may ask for operations soon, so NCCL is connected at once and not beside the engine. An
+  /// exception that this throws ends the job.
+  OfGroup& of(const Members& members, Lane& host, bool has_graphs);
   /// Whether NCCL is still being connected for this group, beside the engine. As long as it is, all members
   /// call `finish_connecting` before each operation: it returns whether they use `direct` from this one on.
   [[nodiscard]] bool is_connecting(int group) const { return pending_ && group == kWorld; }
   bool finish_connecting(const Members& members, Lane& host);
-  /// All ranks of the job: a group of these is made. Waits until nothing is under way, if NCCL connects them.
-  void add_group(int group, const std::vector<int>& ranks);
+  /// All ranks of the job: a group of these is made. If NCCL connects them all, waits until nothing is under
+  /// way on any of them; `host` is their collective.
+  void add_group(int group, const std::vector<int>& ranks, Collective& host);
   /// Lets go of the lanes that a group has. Nothing may be under way: see `drain`.
   void remove_group(int group);
 
@@ -85,16 +87,6 @@ class GpuLanes {
     std::shared_ptr<Stream> stream;
     std::unique_ptr<NcclLane> nccl;  // null: none is used
   };
-  /// NCCL's connection of all ranks while it is being made.
-  struct Pending {
-    Pending(GpuPlane chosen, Hosts connected, NcclLane& lane, const NcclId& id)
-        : plane(chosen),
-          parts(std::move(connected)),
-          connection(lane, id, static_cast<int>(parts.place), static_cast<int>(parts.here().size())) {}
-    GpuPlane plane;
-    Hosts parts;  // see connected_by_nccl
-    NcclConnection connection;
-  };
   void open();
   [[nodiscard]] GpuIdentity own_identity();
   /// Nothing: what is wished for cannot be had. Makes the `id` that a communicator is made with, if one is.
@@ -103,7 +95,7 @@ class GpuLanes {
   void make_staged(OfGroup& lanes, const Members& members, Lane& host);
   [[nodiscard]] bool has_split(const Members& members, GpuPlane plane) const;
   void make_direct(OfGroup& lanes, const Members& members, Lane& host, const Hosts& parts, GpuPlane plane,
-                   const NcclId& id);
+                   const NcclId& id, bool has_graphs);
   void set_direct(std::unique_ptr<Collective> direct, OfGroup& lanes, Lane& host, const Hosts& parts,
                   GpuPlane plane);
   void stop_connecting(const Status& why) noexcept;
@@ -119,7 +111,7 @@ class GpuLanes {
   GpuWait gpu_wait_;                                   // of what the engine has given to the GPU
   std::map<int, std::unique_ptr<Collective>> splits_;  // of the world's, for groups that have not used theirs
   std::map<int, std::unique_ptr<OfGroup>> lanes_;
-  std::unique_ptr<Pending> pending_;  // null: NCCL is connected, or not used
+  std::unique_ptr<PendingConnection> pending_;  // null: NCCL is connected, or not used
   std::mutex mutex_;
   Status failure_;                     // under the mutex; of what was under way
   std::optional<Status> interrupted_;  // under the mutex

@@ -2,11 +2,13 @@
 #pragma once
 
 #include "core/backend/nccl_module.h"
+#include "core/gpu/gpu_plane.h"
 
 #include <atomic>
 #include <exception>
 #include <memory>
 #include <thread>
+#include <utility>
 
 namespace hora {
 
@@ -34,6 +36,18 @@ class NcclConnection {
   std::exception_ptr failure_;
   std::atomic<bool> ended_{false};
   std::thread thread_;
+};
+
+/// NCCL's connection of all ranks, or of those of this host, and the plane that it is for.
+struct PendingConnection {
+  PendingConnection(GpuPlane chosen, Hosts connected, NcclLane& lane, const NcclId& id)
+      : plane(chosen),
+        parts(std::move(connected)),
+        connection(lane, id, static_cast<int>(parts.place), static_cast<int>(parts.here().size())) {}
+
+  GpuPlane plane;
+  Hosts parts;  ///< see connected_by_nccl
+  NcclConnection connection;
 };
 
 }  // namespace hora

@@ -106,10 +106,12 @@ void Staged::visit(const Visit& visit, const std::function<void(Collective&, std
   const std::size_t bytes = std::max(visit.in, visit.offset + visit.out);
   if (bytes > scratch_bytes_ || !scratch_.memory) {
     await(scratch_.emptied.get());
+    // At least twice as much each time, so that all that is kept is less than the last.
+    const std::size_t size = keeps_memory() ? std::max(bytes, 2 * scratch_bytes_) : bytes;
     if (keeps_memory() && scratch_.memory) kept_.push_back(std::move(scratch_.memory));
     scratch_ = {};
-    scratch_.memory = gpu_->pin(host_.allocate(bytes), bytes);
-    scratch_bytes_ = bytes;
+    scratch_.memory = gpu_->pin(host_.allocate(size), size);
+    scratch_bytes_ = size;
   }
   await(scratch_.emptied.get());
   if (visit.in > 0) {

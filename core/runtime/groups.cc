@@ -56,12 +56,16 @@ Executor* Groups::on_gpu(Executor& host, const Request& request) {
   if (known == on_gpu_.end()) known = on_gpu_.emplace(group, make_on_gpu(host)).first;
   OnGpu& own = known->second;
   if (gpu_.is_connecting(group) && gpu_.finish_connecting(host.members(), host.lane()))
-    own.direct = executor_on(gpu_.of(host.members(), host.lane()).direct, host);
+    own.direct = executor_on(lanes_of(host).direct, host);
   return own.direct && nccl_takes(request) ? own.direct.get() : own.by_host.get();
 }
 
+GpuLanes::OfGroup& Groups::lanes_of(Executor& host) {
+  return gpu_.of(host.members(), host.lane(), table_.takes_only_computed());
+}
+
 Groups::OnGpu Groups::make_on_gpu(Executor& host) {
-  GpuLanes::OfGroup& lanes = gpu_.of(host.members(), host.lane());
+  GpuLanes::OfGroup& lanes = lanes_of(host);
   return {executor_on(lanes.by_host, host), executor_on(lanes.direct, host), lanes.refused};
 }
 
@@ -73,7 +77,7 @@ std::shared_ptr<Executor> Groups::executor_on(std::optional<GpuLane>& lane, Exec
 
 void Groups::add(int group, const std::vector<int>& ranks) {
   auto collective = world_.lane.collective->split(ranks);
-  gpu_.add_group(group, ranks);
+  gpu_.add_group(group, ranks, *world_.lane.collective);
   if (!collective) return;
   aborter_.watch(*collective);
   const auto place = std::lower_bound(ranks.begin(), ranks.end(), world_.control->rank()) - ranks.begin();

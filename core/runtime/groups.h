@@ -64,6 +64,7 @@ class Groups {
     std::shared_ptr<Executor> direct;  // null: NCCL is not used
     Status refused;                    // there is none
   };
+  GpuLanes::OfGroup& lanes_of(Executor& host);
   OnGpu make_on_gpu(Executor& host);
   std::shared_ptr<Executor> executor_on(std::optional<GpuLane>& lane, Executor& host);
 

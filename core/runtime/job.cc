@@ -34,6 +34,9 @@ Job::Job(const Config& settings, std::unique_ptr<Generations> generations)
   generations_->on_stop([this](const Status& why) { return end_generation(why); });
   try {
     join_next();
+    lasting_->captured.submit_by([this](std::vector<Entry> group, const std::shared_ptr<GraphRun>& run) {
+      return session()->submit_again(std::move(group), run);
+    });
     observers_.emplace(*this, settings_);
   } catch (const std::exception&) {
     generations_->finish(false);  // before members go that a stop uses
@@ -64,9 +67,6 @@ void Job::begin(Generation generation) {
   if (!lasting_) {
     copy_.emplace(generation.config.streaming_stores);
     lasting_.emplace(membership.local_rank, generation.world.gpu_module);
-    lasting_->captured.submit_by([this](std::vector<Entry> group, const std::shared_ptr<GraphRun>& run) {
-      return session()->submit_again(std::move(group), run);
-    });
   }
   lasting_->steps.voted = lasting_->steps.committed = generation.committed;
   lasting_->steps.has_state = generation.has_state;

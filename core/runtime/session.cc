@@ -62,8 +62,19 @@ void check_same_set(const Asked& first, const Asked& other) {
                   first.request.name, other.request.name));
 }
 
+bool is_unnamed(const std::string& name) { return name.find(kUnnamed) != std::string::npos; }
+
+/// Numbers of captured operations would differ between the ranks of a graph and processes that come later.
+void check_named(const std::string& name) {
+  if (!is_unnamed(name)) return;
+  throw Error(Code::invalid_argument,
+              fmt::format("'{}' cannot be part of a CUDA graph in an elastic job without a name, by which "
+                          "ranks that join later know it; give it a name",
+                          name));
+}
+
 /// The name that an operation has in a graph. The numbers of operations without a name begin again when ranks
-/// have joined or changed. A graph stays, so it has other names, which nothing outside of graphs has.
+/// have joined. A graph stays, so it has other names, which nothing outside of graphs has.
 std::string name_in_graph(const std::string& name, std::uint64_t number) {
   const auto begin = name.find(kUnnamed);
   if (begin == std::string::npos) return name;
@@ -81,6 +92,7 @@ void check_memory(const Gpu& gpu, const Entry& entry) {
 
 Session::Session(World world, const Config& config, Lasting& lasting, bool goes_on)
     : config_(config),
+      goes_on_(goes_on),
       world_(std::move(world)),
       lasting_(lasting),
       table_(lasting.lent, EndCode(goes_on)),
@@ -207,6 +219,7 @@ std::vector<Handle> Session::capture(std::vector<Entry> group, const std::vector
     entry.name = asked[i].request.name;
     check_same_set(asked.front(), asked[i]);
     check_capturable(entry);
+    if (goes_on_) check_named(entry.name);
     if (entry.device.kind == DeviceKind::host || entry.stream != stream) {
       throw Error(
           Code::invalid_argument,
@@ -222,7 +235,7 @@ std::vector<Handle> Session::capture(std::vector<Entry> group, const std::vector
     operations.push_back({std::move(entry), std::move(shape), reinterpret_cast<void*>(written.begin),
                           written.end - written.begin});
   }
-  if (asked.front().request.name.find(kUnnamed) != std::string::npos) {
+  if (is_unnamed(asked.front().request.name)) {
     const std::uint64_t number = lasting_.captured.next_number(asked.front().group);
     for (auto& operation : operations) operation.entry.name = name_in_graph(operation.entry.name, number);
   }

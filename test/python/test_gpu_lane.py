@@ -390,6 +390,26 @@ def test_sparse_sums_that_another_stream_waits_for_are_copied_to_it():
     )
 
 
+def test_outputs_of_horas_that_another_stream_waits_for_are_copied_to_it():
+    run_on_gpus(
+        2,
+        """
+        streams, waiting = [0], []
+        devices.current_stream = lambda gpu: streams[0]
+        devices.note_use = lambda tensor, gpu: None
+        devices.let_wait = lambda place: waiting.append(place.stream)
+        for start in (hvd.allgather_async, hvd.alltoall_async):
+            handle = start(torch.full((2,), 1.0 + rank))
+            streams[0] = 1  # CUDA's legacy stream, by another name
+            gathered = hvd.synchronize(handle)
+            gathered = gathered[0] if isinstance(gathered, tuple) else gathered
+            assert gathered[0] == 1 and gathered[-1] == 2, gathered
+            streams[0] = 0
+        assert waiting == [0, 0], waiting
+    """,
+    )
+
+
 def test_all_ranks_start_alike_with_state_on_the_gpu():
     run_on_gpus(
         2,

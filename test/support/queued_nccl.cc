@@ -93,6 +93,7 @@ class QueuedCollective final : public Collective {
       if (Clock::now() > end) throw Error(Code::timeout, "NCCL is split, and work is under way");
     });
     auto part = inner_->split(members);
+    if (Clock::now() > end) throw Error(Code::timeout, "NCCL is split, and another rank comes late");
     if (!part) return nullptr;
     return std::make_unique<QueuedCollective>(std::move(part), stream_, aborted_);
   }

@@ -157,6 +157,8 @@ TEST(Session, LetsAGraphOfAFormerGenerationRunBeforeAnOperationWhoseInputComesAf
     session->submit(sum_on_gpu("x", rank, value)).wait();
     QueuedGraph graph(stream);
     session->submit(sum_on_gpu("x", rank, value, &stream)).wait_on(&stream);
+    const Status unnamed = thrown([&] { session->submit(sum_on_gpu("sum.noname.1", rank, value, &stream)); });
+    EXPECT_THAT(unnamed.message, testing::HasSubstr("in an elastic job without a name"));
     graph.end();
     session->leave({});
     session.reset();

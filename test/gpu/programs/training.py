@@ -60,9 +60,11 @@ def train(
     pixels, labels = images(dtype)
     net = network(dtype)
     model = torch.compile(net) if compiled else net
-    optimizer = hvd.DistributedOptimizer(
-        torch.optim.SGD(net.parameters(), 0.05, momentum=0.9), net.named_parameters(), **options
-    )
+    # The default stream, on which the optimizer would else keep autograd's nodes, cannot be captured.
+    with torch.cuda.stream(torch.cuda.Stream() if captured else None):
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD(net.parameters(), 0.05, momentum=0.9), net.named_parameters(), **options
+        )
     hvd.broadcast_parameters(net.state_dict(), 0)
 
     def step(index: torch.Tensor) -> None:
