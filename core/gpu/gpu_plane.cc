@@ -79,10 +79,9 @@ std::string obstacle(std::span<const GpuIdentity> identities, const std::vector<
   return {};
 }
 
-/// Whether there are several machines with equally many ranks, and several on each.
-bool two_levels(std::span<const GpuIdentity> identities) {
-  const auto machines = machines_of(identities);
-  return machines.size() > 1 && machines.front().size() > 1 &&
+/// Whether these machines, of which there are several, have equally many ranks, and several each.
+bool two_levels(const std::vector<std::vector<int>>& machines) {
+  return machines.front().size() > 1 &&
          std::all_of(machines.begin(), machines.end(),
                      [&](const auto& places) { return places.size() == machines.front().size(); });
 }
@@ -177,19 +176,19 @@ GpuChoice choose_gpu_plane(const std::string& wish, std::span<const GpuIdentity>
     return {GpuPlane::staged,
             fmt::format("tensors on GPUs go by way of the host's memory (staged), as {}", why)};
   }
-  if (encrypted && machines_of(identities).size() > 1) {
-    if (wish == "nccl") {
-      throw Error(Code::unavailable,
-                  "HORA_GPU_OPERATIONS=nccl, but NCCL does not encrypt what goes between hosts, as "
-                  "HORA_ENCRYPTION=all wants; use auto, hierarchical or staged");
-    }
-    if (two_levels(identities)) return {GpuPlane::hierarchical, {}};
+  const auto machines = machines_of(identities);
+  if (machines.size() == 1 || (!encrypted && wish != "hierarchical")) return {GpuPlane::nccl, {}};
+  if (wish == "nccl") {
+    throw Error(Code::unavailable,
+                "HORA_GPU_OPERATIONS=nccl, but NCCL does not encrypt what goes between hosts, as "
+                "HORA_ENCRYPTION=all wants; use auto, hierarchical or staged");
+  }
+  if (two_levels(machines)) return {GpuPlane::hierarchical, {}};
+  if (encrypted) {
     return {GpuPlane::staged,
             "tensors on GPUs go by way of the host's memory (staged), as NCCL does not encrypt what goes "
             "between hosts (HORA_ENCRYPTION=all)"};
   }
-  if (wish != "hierarchical" || machines_of(identities).size() == 1) return {GpuPlane::nccl, {}};
-  if (two_levels(identities)) return {GpuPlane::hierarchical, {}};
   return {
       GpuPlane::staged,
       "tensors on GPUs go by way of the host's memory (staged): HORA_GPU_OPERATIONS=hierarchical needs as "
