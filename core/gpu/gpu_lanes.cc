@@ -84,7 +84,7 @@ std::optional<GpuChoice> GpuLanes::choose(OfGroup& lanes, const Members& members
   if (!choice || choice->plane == GpuPlane::staged) return choice;
   if (identities.size() == 1 || has_split(members, choice->plane)) return choice;
   const Hosts parts = connected_by_nccl(choice->plane, identities, members.place);
-  const SharedId shared = share_id(*host.collective, members.place, parts.ranks, own_.module().make_id);
+  const SharedId shared = share_id(*host.collective, parts, own_.module().make_id);
   id = shared.id;
   if (shared.why.empty()) return choice;
   GpuIdentity& failed = identities[static_cast<std::size_t>(shared.failed)];

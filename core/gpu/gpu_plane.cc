@@ -25,6 +25,14 @@ Bytes encode(const GpuIdentity& identity) {
   return bytes;
 }
 
+/// As many bytes of each member, in the order of places.
+Bytes gather(Collective& host, int places, const Bytes& own) {
+  const std::vector<std::size_t> sizes(static_cast<std::size_t>(places), own.size());
+  Bytes all(own.size() * sizes.size());
+  host.allgather(own.data(), all.data(), sizes);
+  return all;
+}
+
 GpuIdentity decode(std::span<const std::byte> bytes) {
   Reader in(bytes);
   GpuIdentity identity;
@@ -90,54 +98,41 @@ bool two_levels(const std::vector<std::vector<int>>& machines) {
 
 std::vector<GpuIdentity> exchange_identities(Collective& host, int place, int places,
                                              const GpuIdentity& mine) {
-  const std::vector<std::size_t> sizes(static_cast<std::size_t>(places), kIdentityBytes);
-  const Bytes own = encode(mine);
-  Bytes all(kIdentityBytes * sizes.size());
-  host.allgather(own.data(), all.data(), sizes);
+  const Bytes all = gather(host, places, encode(mine));
   std::vector<GpuIdentity> identities;
-  for (std::size_t i = 0; i < sizes.size(); ++i)
+  for (std::size_t i = 0; i < all.size() / kIdentityBytes; ++i)
     identities.push_back(decode(std::span(all).subspan(i * kIdentityBytes, kIdentityBytes)));
   identities[static_cast<std::size_t>(place)] = mine;
   return identities;
 }
 
 bool all_agree(Collective& host, int places, bool yes) {
-  const std::vector<std::size_t> sizes(static_cast<std::size_t>(places), 1);
-  const auto own = static_cast<std::byte>(yes);
-  Bytes all(sizes.size());
-  host.allgather(&own, all.data(), sizes);
+  const Bytes all = gather(host, places, {static_cast<std::byte>(yes)});
   return std::find(all.begin(), all.end(), std::byte{0}) == all.end();
 }
 
-SharedId share_id(Collective& host, int place, std::span<const std::vector<int>> parts,
-                  const std::function<NcclId()>& make) {
+SharedId share_id(Collective& host, const Hosts& parts, const std::function<NcclId()>& make) {
   NcclId own{};
   std::string why;
-  int first = place;
-  std::size_t places = 0;
-  for (const auto& part : parts) {
-    places += part.size();
-    if (std::find(part.begin(), part.end(), place) != part.end()) first = part.front();
-  }
-  if (place == first) {
+  if (parts.place == 0) {
     try {
       own = make();
     } catch (const Error& error) {
       why = std::string(error.what()).substr(0, kMostWhyBytes);
     }
   }
+  std::size_t places = 0;
+  for (const auto& part : parts.ranks) places += part.size();
   Bytes bytes = Writer().raw(own).string(why).take();
   bytes.resize(kIdentityBytes);
-  const std::vector<std::size_t> sizes(places, kIdentityBytes);
-  Bytes all(kIdentityBytes * places);
-  host.allgather(bytes.data(), all.data(), sizes);
+  const Bytes all = gather(host, static_cast<int>(places), bytes);
   SharedId shared;
   for (std::size_t i = 0; i < places && shared.why.empty(); ++i) {
     Reader in(std::span<const std::byte>(all).subspan(i * kIdentityBytes, kIdentityBytes));
     const auto id = in.raw(own.size());
     shared.why = in.string(kMostWhyBytes);
     shared.failed = static_cast<int>(i);
-    if (shared.failed == first) std::copy(id.begin(), id.end(), shared.id.begin());
+    if (shared.failed == parts.here().front()) std::copy(id.begin(), id.end(), shared.id.begin());
   }
   return shared;
 }

@@ -37,11 +37,10 @@ struct SharedId {
   int failed = 0;   ///< the place that could not make one, if there is none
 };
 
-/// `parts`: the places of each communicator; each member is in one. The first place of each calls `make`, and
-/// the others of the same part get its result. If that fails anywhere, all members get the error of the first
-/// place with one. All members call it.
-SharedId share_id(Collective& host, int place, std::span<const std::vector<int>> parts,
-                  const std::function<NcclId()>& make);
+/// `parts`: the places of each communicator, as this member sees them; each is in one. The first place of
+/// each calls `make`, and the others of the same part get its result. If that fails anywhere, all members get
+/// the error of the first place with one. All members call it.
+SharedId share_id(Collective& host, const Hosts& parts, const std::function<NcclId()>& make);
 
 /// The places on each machine, by the first of them.
 [[nodiscard]] std::vector<std::vector<int>> machines_of(std::span<const GpuIdentity> identities);

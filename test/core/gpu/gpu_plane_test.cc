@@ -138,7 +138,7 @@ std::vector<SharedId> shared_ids(const std::vector<std::vector<int>>& parts,
   std::vector<SharedId> shared(3);
   run_ranks(3, [&](int place) {
     const World world = group.join(place);
-    shared[static_cast<std::size_t>(place)] = share_id(*world.lane.collective, place, parts, [&] {
+    shared[static_cast<std::size_t>(place)] = share_id(*world.lane.collective, hosts_of(parts, place), [&] {
       if (std::find(failing.begin(), failing.end(), place) != failing.end())
         throw Error(Code::unavailable, "no network at " + std::to_string(place));
       NcclId id{};
