@@ -129,8 +129,7 @@ std::uint64_t Job::next_generation() {
   if (!generations_->has_more()) generations_->await_next(TimePoint::min());  // throws why not
   session()->leave({});
   session()->stop();
-  if (lasting_->captured.any())
-    lasting_->gpu.opened()->finish();  // runs of graphs that are on their way fail now
+  lasting_->finish_graphs();  // what they ask for fails now
   generations_->session_ended();
   join_next();
   return lasting_->steps.committed;

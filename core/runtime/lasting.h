@@ -20,6 +20,12 @@ struct Lasting {
   Steps steps;
   OwnGpu gpu;
   CapturedOperations captured;
+
+  /// Waits for the runs of graphs that have been launched. On a user's thread. Throws Error(internal) if the
+  /// device has failed.
+  void finish_graphs() const {
+    if (captured.any()) gpu.opened()->finish();
+  }
 };
 
 }  // namespace hora

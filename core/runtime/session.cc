@@ -151,10 +151,7 @@ void Session::prepare(const Entry& entry, Asked& asked, const std::shared_ptr<Gr
 }
 
 Handle Session::submit(Entry entry) {
-  if (concerns_members(entry.operation)) {  // else other members would carry out what graphs ask for
-    engine_->check_process();
-    finish_graphs();
-  }
+  if (concerns_members(entry.operation)) finish_graphs();  // what these ask for comes before
   check_usable();
   Asked asked = admitted(entry);
   if (is_captured(entry)) return capture({std::move(entry)}, {std::move(asked)}).front();
@@ -244,7 +241,8 @@ std::vector<Handle> Session::capture(std::vector<Entry> group, const std::vector
 }
 
 void Session::finish_graphs() {
-  if (lasting_.captured.any() && !table_.is_closed()) lasting_.gpu.opened()->finish();
+  engine_->check_process();
+  if (!table_.is_closed()) lasting_.finish_graphs();
 }
 
 Handle Session::send(Message message) {
