@@ -12,6 +12,8 @@ class EndCode {
   /// `goes_on`: the job can have another generation.
   explicit EndCode(bool goes_on = false) : goes_on_(goes_on) {}
 
+  /// Whether the job can have another generation.
+  [[nodiscard]] bool goes_on() const { return goes_on_; }
   /// generation_ended where the job goes on, else the cause's own.
   [[nodiscard]] Code of(Code cause) const { return goes_on_ ? Code::generation_ended : cause; }
   /// The same for a status that tells of the end by Code::aborted. Every other status stays as it is.

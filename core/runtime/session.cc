@@ -92,7 +92,6 @@ void check_memory(const Gpu& gpu, const Entry& entry) {
 
 Session::Session(World world, const Config& config, Lasting& lasting, bool goes_on)
     : config_(config),
-      goes_on_(goes_on),
       world_(std::move(world)),
       lasting_(lasting),
       table_(lasting.lent, EndCode(goes_on)),
@@ -216,7 +215,7 @@ std::vector<Handle> Session::capture(std::vector<Entry> group, const std::vector
     entry.name = asked[i].request.name;
     check_same_set(asked.front(), asked[i]);
     check_capturable(entry);
-    if (goes_on_) check_named(entry.name);
+    if (table_.end_code().goes_on()) check_named(entry.name);
     if (entry.device.kind == DeviceKind::host || entry.stream != stream) {
       throw Error(
           Code::invalid_argument,

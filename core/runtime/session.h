@@ -90,7 +90,6 @@ class Session {
 
   // In the order in which each needs those above it.
   const Config config_;
-  const bool goes_on_;
   World world_;
   Lasting& lasting_;
   TensorTable table_;
