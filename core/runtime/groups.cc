@@ -55,8 +55,10 @@ Executor* Groups::on_gpu(Executor& host, const Request& request) {
   auto known = on_gpu_.find(group);
   if (known == on_gpu_.end()) known = on_gpu_.emplace(group, make_on_gpu(host)).first;
   OnGpu& own = known->second;
-  if (gpu_.is_connecting(group) && gpu_.finish_connecting(host.members(), host.lane()))
+  if (gpu_.is_connecting(group) && gpu_.finish_connecting(host.members(), host.lane())) {
     own.direct = executor_on(lanes_of(host).direct, host);
+    table_.launched().resume(group);
+  }
   return own.direct && nccl_takes(request) ? own.direct.get() : own.by_host.get();
 }
 
@@ -66,6 +68,7 @@ GpuLanes::OfGroup& Groups::lanes_of(Executor& host) {
 
 Groups::OnGpu Groups::make_on_gpu(Executor& host) {
   GpuLanes::OfGroup& lanes = lanes_of(host);
+  if (gpu_.is_connecting(host.members().group)) table_.launched().suspend(host.members().group);
   return {executor_on(lanes.by_host, host), executor_on(lanes.direct, host), lanes.refused};
 }
 

@@ -3,23 +3,51 @@
 
 #include "core/base/operations.h"
 
+#include <fmt/format.h>
+
+#include <string>
+
 namespace hora {
 
 KindsOnGpu::Kind KindsOnGpu::kind_of(const Entry& entry, int group) {
   const bool reduces = traits(entry.operation).reduces;
-  const bool sums = !reduces || entry.op == ReduceOp::average;
-  return {group, entry.operation, sums ? ReduceOp::sum : entry.op, entry.dtype,
-          reduces ? entry.wire : entry.dtype};
+  if (!reduces) return {group, entry.operation, ReduceOp::sum, false, entry.dtype, entry.dtype};
+  const bool scaled = entry.prescale != 1 || entry.postscale != 1;
+  return {group, entry.operation, entry.op, scaled, entry.dtype, entry.wire};
 }
 
 void KindsOnGpu::add(const Entry& entry, int group) {
   const std::lock_guard lock(mutex_);
-  kinds_.insert(kind_of(entry, group));
+  if (!suspended_.contains(group)) kinds_.insert(kind_of(entry, group));
 }
 
-bool KindsOnGpu::has(const Entry& entry, int group) const {
+void KindsOnGpu::suspend(int group) {
   const std::lock_guard lock(mutex_);
-  return kinds_.contains(kind_of(entry, group));
+  suspended_.insert(group);
+}
+
+void KindsOnGpu::resume(int group) {
+  const std::lock_guard lock(mutex_);
+  suspended_.erase(group);
+}
+
+void KindsOnGpu::check_has(const Entry& entry, int group) const {
+  const std::lock_guard lock(mutex_);
+  if (kinds_.contains(kind_of(entry, group))) return;
+  const std::string refused =
+      fmt::format("'{}' on {}: it cannot run in a CUDA graph yet, because", entry.name, name(entry.device));
+  if (suspended_.contains(group)) {
+    throw Error(Code::invalid_argument,
+                fmt::format("{} NCCL is still being connected among the new ranks: run steps without a graph "
+                            "until it is",
+                            refused));
+  }
+  const OperationTraits& operation = traits(entry.operation);
+  throw Error(Code::invalid_argument,
+              fmt::format("{} no {} of {}{} has run on the GPU before, among these ranks: run the step once "
+                          "without a graph, as torch.cuda.graph asks for anyway",
+                          refused, name(entry.operation), name(entry.dtype),
+                          operation.reduces ? " with its op, scaling and compression" : ""));
 }
 
 }  // namespace hora

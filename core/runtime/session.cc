@@ -175,7 +175,7 @@ std::vector<Handle> Session::submit(std::vector<Entry> group) {
 std::vector<Handle> Session::submit_again(std::vector<Entry> group, const std::shared_ptr<GraphRun>& run) {
   table_.take_only_computed();
   std::vector<Asked> asked = admitted(group);
-  for (std::size_t i = 0; i < group.size(); ++i) check_has_run(group[i], asked[i].group);
+  for (std::size_t i = 0; i < group.size(); ++i) table_.launched().check_has(group[i], asked[i].group);
   return put(std::move(group), std::move(asked), run);
 }
 
@@ -192,18 +192,6 @@ std::vector<Handle> Session::put(std::vector<Entry> group, std::vector<Asked> as
   auto handles = table_.put(std::move(group), std::move(asked), Clock::now());
   engine_->submitted(bytes);
   return handles;
-}
-
-/// Throws unless operations of this kind have run on the GPU in this generation: connections, memory and
-/// kernels that they need cannot be made while a graph waits.
-void Session::check_has_run(const Entry& entry, int group) const {
-  if (table_.launched().has(entry, group)) return;
-  throw Error(
-      Code::invalid_argument,
-      fmt::format(
-          "'{}' on {}: it cannot run in a CUDA graph yet, because no {} of {} has run on the GPU before, "
-          "among these ranks: run the step once without a graph, as torch.cuda.graph asks for anyway",
-          entry.name, name(entry.device), name(entry.operation), name(entry.dtype)));
 }
 
 std::vector<Handle> Session::capture(std::vector<Entry> group, const std::vector<Asked>& asked) {
@@ -224,7 +212,7 @@ std::vector<Handle> Session::capture(std::vector<Entry> group, const std::vector
                       asked.front().request.name, entry.name));
     }
     on_gpu(lasting_.gpu, entry, [&](Gpu& gpu) { check_memory(gpu, entry); });
-    check_has_run(entry, asked[i].group);
+    table_.launched().check_has(entry, asked[i].group);
     const bool only_sends = entry.operation == Operation::broadcast && entry.root == world_.control->rank();
     const ByteRange written = only_sends ? ByteRange{} : asked[i].memory.written;
     auto shape = output_shape(entry, asked[i].memory.written);

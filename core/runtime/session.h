@@ -83,7 +83,6 @@ class Session {
   [[nodiscard]] std::vector<Asked> admitted(const std::vector<Entry>& group) const;
   [[nodiscard]] bool is_captured(const Entry& entry);
   void prepare(const Entry& entry, Asked& asked, const std::shared_ptr<GraphRun>& run);
-  void check_has_run(const Entry& entry, int group) const;
   std::vector<Handle> capture(std::vector<Entry> group, const std::vector<Asked>& asked);
   std::vector<Handle> put(std::vector<Entry> group, std::vector<Asked> asked,
                           const std::shared_ptr<GraphRun>& run);

@@ -101,7 +101,7 @@ class TensorTable {
   /// when that reaches `event`.
   void launch(Loan& loan, Result result, std::shared_ptr<Event> event);
   /// The kinds of operations that have been launched.
-  [[nodiscard]] const KindsOnGpu& launched() const { return launched_; }
+  [[nodiscard]] KindsOnGpu& launched() { return launched_; }
   /// Gives the tensor back to its owner: frees the name, runs `done`, drops what the entry held (or, with
   /// `keeps`, never does), sets the handle.
   void finish(Loan loan, Result result, bool keeps = false);

@@ -807,7 +807,7 @@ def test_joining_and_leaving_come_after_runs_of_graphs_that_were_launched():
         GRAPH
         + """
 x = torch.ones(3)
-hvd.allreduce_(x, name="x")
+hvd.allreduce_(x, op=hvd.Sum, name="x")
 with Graph() as graph:
     hvd.allreduce_(x, op=hvd.Sum, name="x")
 for leave in (hvd.join, hvd.shutdown):

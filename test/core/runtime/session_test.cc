@@ -234,9 +234,9 @@ TEST(Session, CapturesOnlyWhereOperationsHaveRunAndOnOneStream) {
     const QueuedGraph graph(stream);
     EXPECT_EQ(
         refused({sum_on_gpu("x", 0, value, &stream)}),
-        "'x' on cuda:0: it cannot run in a CUDA graph yet, because no allreduce of float32 has run on the "
-        "GPU "
-        "before, among these ranks: run the step once without a graph, as torch.cuda.graph asks for anyway");
+        "'x' on cuda:0: it cannot run in a CUDA graph yet, because no allreduce of float32 with its op, "
+        "scaling and compression has run on the GPU before, among these ranks: run the step once without a "
+        "graph, as torch.cuda.graph asks for anyway");
   }
   session->submit(sum_on_gpu("x", 0, value)).wait();
   const QueuedGraph graph(stream);
@@ -244,6 +244,35 @@ TEST(Session, CapturesOnlyWhereOperationsHaveRunAndOnOneStream) {
             "'x' and 'y' cannot be in one group of operations while one of them is captured into a CUDA "
             "graph: they "
             "are not submitted on the same stream");
+}
+
+TEST(Session, CapturesNothingThatWillTakeAnotherWayWhenNcclIsConnected) {
+  const HeldConnections held;
+  const int before = queued_nccl_calls();
+  local::LocalGroup group(2);
+  run_ranks(2, [&](int rank) {
+    World world = group.join(rank);
+    world.membership.generation = 2;
+    SessionWithGraphs session(std::move(world), rank);
+    Gate stream;
+    float value = 1;
+    const auto reduce = [&] { session->submit(sum_on_gpu("x", rank, value)).wait(); };
+    const auto captured = [&] {
+      const QueuedGraph graph(stream);
+      return thrown([&] { session->submit(sum_on_gpu("x", rank, value, &stream)).wait_on(&stream); });
+    };
+    reduce();
+    EXPECT_THAT(captured().message, testing::HasSubstr("NCCL is still being connected among the new ranks"));
+    std::array<float, 1> all{};
+    Entry looked;
+    looked.name = "all have looked";
+    looked.input = looked.output = all.data();
+    looked.shape = {1};
+    session->submit(std::move(looked)).wait();
+    HeldConnections::let_go();
+    while (queued_nccl_calls() == before) reduce();
+    EXPECT_EQ(captured(), Status{});
+  });
 }
 
 TEST(Session, GivesTheNumberThatWasReturnedAgain) {
