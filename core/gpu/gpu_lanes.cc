@@ -16,6 +16,16 @@ namespace {
 
 constexpr std::chrono::milliseconds kAbortTimeout{2'000};  // for a GPU to end what was aborted
 
+/// Waits until a stream has ended what it was given. Throws Error(timeout) if that takes longer.
+void await_end_of(Stream& stream, std::chrono::milliseconds most) {
+  const TimePoint end = Clock::now() + most;
+  await(stream.mark().get(), [&] {
+    if (Clock::now() < end) return;
+    throw Error(Code::timeout, fmt::format("the GPU has not ended what it was given within {} s",
+                                           std::chrono::duration<double>(most).count()));
+  });
+}
+
 }  // namespace
 
 GpuLanes::GpuLanes(OwnGpu& own, const Config& config, AbortBroadcaster& aborter, FlightNotices notices,
@@ -251,15 +261,16 @@ void GpuLanes::fail(const Status& why) noexcept {
   if (machine_->nccl && !machine_->nccl->abort()) left_behind_ = true;
   if (!completer_.end(kAbortTimeout)) left_behind_ = true;
   if (left_behind_) return;
-  try {  // what was not in a flight yet
-    const TimePoint end = Clock::now() + kAbortTimeout;
-    await(machine_->stream->mark().get(), [&] {
-      if (Clock::now() > end) throw Error(Code::timeout, "the GPU does not end what it was given");
-    });
+  try {
+    await_end(kAbortTimeout);  // what was not in a flight yet
   } catch (const std::exception& error) {
     log(LogLevel::warning, error.what());
     left_behind_ = true;
   }
+}
+
+void GpuLanes::await_end(std::chrono::milliseconds most) {
+  if (machine_) await_end_of(*machine_->stream, most);
 }
 
 }  // namespace hora

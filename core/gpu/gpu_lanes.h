@@ -79,6 +79,10 @@ class GpuLanes {
   /// Whether, since `fail`, the GPU or NCCL may still use what the lanes' users hold: that must never be
   /// destroyed.
   [[nodiscard]] bool left_behind() const { return left_behind_; }
+  /// Waits until the GPU has ended all that it was given here, what it waits for on users' streams included;
+  /// after that it touches nobody's memory. Throws Error(timeout) if that takes longer, or the GPU's error.
+  /// After `fail`, also on another thread.
+  void await_end(std::chrono::milliseconds most);
 
  private:
   /// The GPU as this rank uses it, from the first use on.

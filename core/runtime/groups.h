@@ -29,6 +29,7 @@ class Groups {
 
   [[nodiscard]] Executor& world() { return world_executor_; }
   [[nodiscard]] GpuLanes& gpu() { return gpu_; }
+  [[nodiscard]] const GpuLanes& gpu() const { return gpu_; }
   /// The group's executor on the host. Null: this rank is not in it, or it has been removed.
   [[nodiscard]] Executor* find(int group);
 

@@ -129,6 +129,7 @@ std::uint64_t Job::next_generation() {
   if (!generations_->has_more()) generations_->await_next(TimePoint::min());  // throws why not
   session()->leave({});
   session()->stop();
+  session()->await_gpu(settings_.start_timeout);
   lasting_->finish_graphs();  // what they ask for fails now
   generations_->session_ended();
   join_next();

@@ -312,6 +312,21 @@ void Session::end(const Status& why) {
 
 void Session::stop() { engine_->stop(); }
 
+void Session::await_gpu(std::chrono::milliseconds most) {
+  if (!loop_.left_gpu_behind()) return;
+  log(LogLevel::warning,
+      "the GPU still has work of the generation that has ended; the next one begins after it");
+  try {
+    loop_.await_gpu(most);
+  } catch (const Error& error) {
+    throw Error(
+        Code::internal,
+        fmt::format("{}; it may still write to tensors, so this process cannot go on, and another one "
+                    "has to take its place (HORA_START_TIMEOUT)",
+                    error.what()));
+  }
+}
+
 Reply Session::answer(const Question& question) {
   if (question.kind == QuestionKind::health) {
     if (world_.control->rank() == 0) loop_.inquire(question.number);

@@ -70,6 +70,9 @@ class Session {
   /// Waits until no thread runs the engine, or will. Only after `leave`, and not while a lock is held that
   /// users' callbacks may wait for.
   void stop();
+  /// After `stop`: waits for a GPU that has not ended what this generation gave it, which may still write to
+  /// users' tensors. Throws Error(internal) if it takes longer, or the GPU has failed.
+  void await_gpu(std::chrono::milliseconds most);
 
   /// How this rank is.
   [[nodiscard]] const RankState& state() const { return loop_.state(); }

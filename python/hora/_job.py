@@ -45,10 +45,10 @@ class OnGpu:
     """An operation on a GPU, and what is lent to it: tensors, arrays, whatever keeps their memory.
 
     It is kept until it has been given back, as what is lent on the host is by the native handle. But what is
-    lent to an operation that has ended with an error because the job has is kept for the rest of the process.
-    The runtime gives up on a GPU that does not end what was aborted, whose work may write there later; memory
-    that went back to a framework's allocator would be somebody else's then. That is no more than was under
-    way when a job failed.
+    lent to an operation that has ended with an error because the job has is kept until the job's next
+    generation, or for the rest of the process. The runtime gives up on a GPU that does not end what was
+    aborted, whose work may write there later; memory that went back to a framework's allocator would be
+    somebody else's then. The next generation begins only when the GPU has ended that work.
     """
 
     __slots__ = ("_handle", "_lent")
@@ -151,7 +151,7 @@ _FEW = 64
 
 _on_gpus: set[OnGpu] = set()  # adding, discarding and copying are atomic
 _most_on_gpus = _FEW  # until it is looked which have ended
-_kept: list[OnGpu] = []  # for the rest of the process
+_kept: list[OnGpu] = []  # until the next generation
 _lock = threading.Lock()
 _runtime: _native.Runtime | None = None
 _owner = 0
@@ -274,6 +274,7 @@ def state_root() -> int:
 def begin_generation() -> None:
     """Forgets every handle, and what the former ranks have agreed on."""
     _forget_handles()
+    _kept.clear()  # each GPU has ended what it was given before the generation began
     with _lock:
         _numbers.clear()  # those of objects stay, as the objects do
     for each in list(_lasting):

@@ -874,6 +874,7 @@ for epoch in training.epochs(2):
             while hvd.size() < 3 and not hora._job.runtime().change_is_due:
                 training.retry(lambda: None)
 hvd.check_replicas(model)
+assert not hora._job._kept, "gradients of a former generation are not given back"
 print("result", training.progress.steps, *(float(each.detach().sum()) for each in model.parameters()))
 """
 

@@ -2,6 +2,7 @@
 #include "core/runtime/job.h"
 
 #include "core/backend/local/local_group.h"
+#include "core/base/memory.h"
 #include "core/runtime/connect.h"
 #include "core/runtime/one_generation.h"
 #include "test/support/listed_generations.h"
@@ -13,8 +14,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <barrier>
 #include <deque>
+#include <optional>
+#include <thread>
 
 namespace hora {
 namespace {
@@ -54,6 +58,7 @@ class Processes {
     return [this](const Membership& membership, Config&, TimePoint, const std::shared_ptr<HostMemory>&) {
       World world = groups_.at(membership.generation).join(membership.rank);
       world.membership = membership;
+      world.gpu_module = &queued_nccl();
       return world;
     };
   }
@@ -171,6 +176,32 @@ TEST_P(JobTest, TakesAProcessThatComesLater) {
     expect_sum(job, gradient);
     if (process == 0) return;
     job.next_generation();
+    expect_sum(job, gradient);
+  });
+}
+
+TEST(Job, BeginsItsNextGenerationWhenTheGpuHasEndedWhatTheFormerOneGaveIt) {
+  Processes generations(Plane::threads, 2, {{0, 1}, {0, 1}});
+  const auto gate = std::make_shared<Gate>();
+  keep_for_ever(gate);
+  generations.run([&](int process, Job& job) {
+    const auto data = std::make_shared<std::array<float, 10>>();
+    keep_for_ever(data);
+    Entry entry = sum("late", *data);
+    entry.device = {DeviceKind::cuda, process};
+    if (process == 1) entry.stream = gate.get();
+    job.session()->submit(std::move(entry)).wait_on(nullptr);
+    job.session()->end({Code::generation_ended, "its ranks change"});
+    std::optional<std::jthread> computing;
+    if (process == 1) {
+      computing.emplace([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        gate->open();
+      });
+    }
+    job.next_generation();
+    EXPECT_TRUE(process == 0 || gate->is_open());
+    const Gradient gradient(job);
     expect_sum(job, gradient);
   });
 }

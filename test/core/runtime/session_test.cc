@@ -2,6 +2,7 @@
 #include "core/runtime/session.h"
 
 #include "core/backend/local/local_group.h"
+#include "core/base/memory.h"
 #include "test/support/queued_gpu.h"
 #include "test/support/threads.h"
 #include "test/support/thrown.h"
@@ -273,6 +274,24 @@ TEST(Session, CapturesNothingThatWillTakeAnotherWayWhenNcclIsConnected) {
     while (queued_nccl_calls() == before) reduce();
     EXPECT_EQ(captured(), Status{});
   });
+}
+
+TEST(Session, WaitsForAGpuThatWasGivenUpAndSaysIfItDoesNotEnd) {
+  const auto gate = std::make_shared<Gate>();
+  const auto value = std::make_shared<float>(1.0F);
+  keep_for_ever(gate);
+  keep_for_ever(value);
+  SessionWithGraphs session(local::LocalGroup(1).join(0), 0);
+  session->submit(sum_on_gpu("x", 0, *value, gate.get())).wait_on(nullptr);
+  session->end({Code::generation_ended, "its ranks change"});
+  session->stop();
+  const Status status = thrown([&] { session->await_gpu(std::chrono::milliseconds(20)); });
+  EXPECT_EQ(status.code, Code::internal);
+  EXPECT_EQ(status.message,
+            "the GPU has not ended what it was given within 0.02 s; it may still write to tensors, so this "
+            "process cannot go on, and another one has to take its place (HORA_START_TIMEOUT)");
+  gate->open();
+  session->await_gpu(std::chrono::minutes(1));
 }
 
 TEST(Session, GivesTheNumberThatWasReturnedAgain) {
