@@ -21,16 +21,11 @@ MessageBoxes::Put MessageBoxes::put(int to, const Envelope& envelope, Parcel& pa
 
 void MessageBoxes::send(const Outgoing& message) {
   const Envelope& envelope = message.envelope;
-  std::optional<Status> lost;
   const std::size_t bytes = content_bytes(envelope);
   Box& own = box(envelope.source);
   if (own.leaves.load(std::memory_order_acquire)) throw Error(kHasLeft);
-  {
-    const std::lock_guard lock(own.mutex);
-    if (own.why) throw Error(*own.why);
-    lost = own.leavers.loss(message.to);
-  }
-  if (lost) return message.done(*lost);
+  throw_if_closed(envelope.source);
+  if (const auto lost = loss(envelope.source, message.to)) return message.done(*lost);
   const bool copied = bytes <= kMostUnasked || message.to == envelope.source;
   Parcel parcel{message.data, {}, message.done};
   Put result = put(message.to, envelope, parcel, !copied);
@@ -42,7 +37,12 @@ void MessageBoxes::send(const Outgoing& message) {
   }
   if (result.where == Where::closed) throw_if_closed(envelope.source);
   if (result.where == Where::claimed) deliver(*result.wanted, envelope, message.data);
-  if (copied || result.where == Where::claimed) message.done({});
+  if (copied || result.where == Where::claimed) return message.done({});
+  if (const auto lost = loss(envelope.source, message.to)) {
+    Calls calls;
+    take_back(envelope.source, *lost, calls, message.to);
+    run(calls);
+  }
 }
 
 void MessageBoxes::receive(int rank, Incoming waiting) {
@@ -99,6 +99,12 @@ void MessageBoxes::close(int rank, const Status& why) {
   }
   take_back(rank, why, calls, std::nullopt);
   run(calls);
+}
+
+std::optional<Status> MessageBoxes::loss(int rank, int to) {
+  Box& own = box(rank);
+  const std::lock_guard lock(own.mutex);
+  return own.leavers.loss(to);
 }
 
 void MessageBoxes::take_back(int rank, const Status& why, Calls& calls, std::optional<int> only) {

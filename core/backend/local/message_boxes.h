@@ -20,7 +20,9 @@ namespace hora::local {
 /// message and each receive ends once: it is in one box, or was taken out by one thread, which ends it.
 /// Nothing is left behind by `close`. It sets `closed` of its rank (release) before it looks into the boxes.
 /// `put` reads that (acquire) under the mutex of the box into which it puts a message. So `close` finds the
-/// message there, or the message is not put there.
+/// message there, or the message is not put there. `hear_leave` notes the leaver under the mutex of its own
+/// rank's box, and then looks into the leaver's. `send` puts a lent message there, and then looks whether the
+/// leaver is noted. So one of them, or both, see the other's; the one that takes the message out ends it.
 class MessageBoxes {
  public:
   explicit MessageBoxes(int ranks) {
@@ -55,6 +57,8 @@ class MessageBoxes {
   };
   Box& box(int rank) { return boxes_[static_cast<std::size_t>(rank)]; }
   void throw_if_closed(int rank);
+  /// The reason why a message of this rank to another one is lost.
+  std::optional<Status> loss(int rank, int to);
   /// Removes this rank's lent messages from all boxes, or from that of `only`; adds their `sent` to `calls`.
   void take_back(int rank, const Status& why, Calls& calls, std::optional<int> only);
 

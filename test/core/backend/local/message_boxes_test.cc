@@ -32,5 +32,29 @@ TEST(MessageBoxes, WhatIsSentToARankThatHasClosedEndsWithItsSender) {
   EXPECT_EQ(large->outcome.wait().message, "over");
 }
 
+/// Ends a send. The first copy that is made of it hears that rank 1 has left: so this happens while the send
+/// is being made.
+struct HearsLeave {
+  HearsLeave(Messenger& messenger, int& ends) : sender(messenger), ended(ends) {}
+  HearsLeave(const HearsLeave& other) : sender(other.sender), ended(other.ended) { sender.hear_leave(1); }
+  HearsLeave(HearsLeave&&) = default;
+  void operator()(const Status& status) const {
+    EXPECT_EQ(status.code, Code::aborted);
+    ++ended;
+  }
+
+  Messenger& sender;
+  int& ended;
+};
+
+TEST(MessageBoxes, WhatIsSentToARankWhileItsLeaveIsHeardEnds) {
+  const auto boxes = std::make_shared<MessageBoxes>(2);
+  const auto sender = make_local_messenger(boxes, 0);
+  const Numbers large = counting(100'000, 0);
+  int ended = 0;
+  sender->send({1, {0, 0, DType::int32, {100'000}}, large.data(), HearsLeave(*sender, ended)});
+  EXPECT_EQ(ended, 1);
+}
+
 }  // namespace
 }  // namespace hora::local
