@@ -125,7 +125,7 @@ TEST_F(StatusCommand, ListsJobsWhereItIsNotClearWhichIsMeant) {
   EXPECT_TRUE(std::regex_search(all.text, std::regex("0123abcd .* 2 +7 s +\\./train\n"))) << all.text;
   EXPECT_TRUE(std::regex_search(all.text, std::regex("01ff0000 .* 2 +7 s +\\./train\n"))) << all.text;
   for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"status", "01"}, {"dump"}, {"status", "--json"}, {"status", "7"}}) {
+       {std::vector<std::string>{"status", "01"}, {"dump"}, {"status", "--json"}, {"status", "x"}}) {
     EXPECT_EQ(of(words).exit_code, 1);
     EXPECT_THAT(of(words).text, AllOf(HasSubstr("0123abcd"), HasSubstr("01ff0000"))) << words.back();
   }
