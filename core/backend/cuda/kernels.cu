@@ -7,7 +7,8 @@
 
 // Compiled without contraction and without flushing subnormals, so that results have the bits that they have
 // on a CPU (core/device/kernels.cc). NaN: the hardware's conversions make one of their own of every NaN, but
-// sign and payload shall be those of the source. So what has a NaN in it is done again, element by element.
+// the sign shall be that of the source, and so shall the payload, but in float16. So what has a NaN in it is
+// done again, element by element.
 
 namespace hora::cuda {
 namespace {

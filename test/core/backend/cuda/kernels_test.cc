@@ -68,6 +68,10 @@ TEST(Kernels, TouchFewMoreSectorsThanAlignedElementsLieIn) {
   constexpr double kLeast = 0.95;
   const Memory to = memory(kCount * sizeof(double));
   const Memory from = memory(kCount * sizeof(double));
+  const Move bytes{to.get(), from.get(), kCount};
+  const auto copied = traffic_of("hora_copy", {&bytes, 1}, 1, 1, 1.0);
+  EXPECT_GE(efficiency(copied, Direction::store, kCount), kLeast);
+  EXPECT_GE(efficiency(copied, Direction::load, kCount), kLeast);
   for (const auto& target : kKinds) {
     for (const auto& source : kKinds) {
       const Move move{to.get(), from.get(), kCount};
@@ -91,9 +95,12 @@ TEST(Kernels, TouchFewMoreSectorsThanAlignedElementsLieIn) {
   }
 }
 
-/// Blocks and elements of a large tensor, and a sum. A warp's four scales have a sector of their own.
+/// Blocks and elements of a large tensor, and a sum. A warp's four scales have a sector of their own, so 132
+/// bytes of blocks lie in five. A thread's four float64 are two instructions, each of which touches all
+/// sectors; the caches make one access to the memory of that.
 TEST(Kernels, TouchFewMoreSectorsThanBlocksLieIn) {
   constexpr std::size_t kCount = 128'000;
+  constexpr double kBlocks = 0.82;
   const Memory plain = memory(kCount * sizeof(double));
   const Memory blocks = memory(kCount * 2);
   const auto number = [](const Memory& of) { return reinterpret_cast<std::uint64_t>(of.get()); };
@@ -103,15 +110,16 @@ TEST(Kernels, TouchFewMoreSectorsThanBlocksLieIn) {
   table->factor = 1.0;
   for (const std::string format : {"e4m3", "e5m2"}) {
     for (const auto& kind : kKinds) {
+      const double least = kind.size == sizeof(double) ? 0.49 : 0.95;
       const Filled filled = fill(*table, {&move, 1}, true, kMultiprocessors);
       MemoryTraffic there;
       run("hora_quantize_" + format + "_" + kind.name, table.get(), filled.tiles, there);
-      EXPECT_GE(efficiency(there, Direction::load, kCount * kind.size), 0.49) << kind.name;
-      EXPECT_GE(efficiency(there, Direction::store, kCount * 33 / 32), 0.8) << kind.name;
+      EXPECT_GE(efficiency(there, Direction::load, kCount * kind.size), least) << kind.name;
+      EXPECT_GE(efficiency(there, Direction::store, kCount * 33 / 32), kBlocks) << kind.name;
       MemoryTraffic back;
       run("hora_dequantize_" + kind.name + "_" + format, table.get(), filled.tiles, back);
-      EXPECT_GE(efficiency(back, Direction::load, kCount * 33 / 32), 0.8) << kind.name;
-      EXPECT_GE(efficiency(back, Direction::store, kCount * kind.size), 0.49) << kind.name;
+      EXPECT_GE(efficiency(back, Direction::load, kCount * 33 / 32), kBlocks) << kind.name;
+      EXPECT_GE(efficiency(back, Direction::store, kCount * kind.size), least) << kind.name;
     }
     SmallBlockSum sum{number(blocks), number(blocks) + kCount, kCount, 1.0, 2, kThreads * kDepth, {}, {}};
     for (int i = 0; i < 2; ++i) {
@@ -121,8 +129,8 @@ TEST(Kernels, TouchFewMoreSectorsThanBlocksLieIn) {
     MemoryTraffic traffic;
     run("hora_sum_" + format, &sum, static_cast<unsigned>(tiles_of(block_walk(kCount), sum.tile_units)),
         traffic);
-    EXPECT_GE(efficiency(traffic, Direction::load, 2 * kCount * 33 / 32), 0.8);
-    EXPECT_GE(efficiency(traffic, Direction::store, kCount * 33 / 32), 0.8);
+    EXPECT_GE(efficiency(traffic, Direction::load, 2 * kCount * 33 / 32), kBlocks);
+    EXPECT_GE(efficiency(traffic, Direction::store, kCount * 33 / 32), kBlocks);
   }
 }
 
@@ -146,6 +154,15 @@ TEST(Kernels, TouchFewMoreSectorsThanTheGradientsOfResNet50LieIn) {
       packs.push_back({next, gradients[i].get(), elements});
       unpacks.push_back({gradients[i].get(), next, elements});
       next += elements * packed.size;
+    }
+    if (packed.size == sizeof(float)) {
+      for (const auto& moves : {packs, unpacks}) {
+        std::vector<Move> bytes = moves;
+        for (auto& each : bytes) each.count *= sizeof(float);
+        const auto copied = traffic_of("hora_copy", bytes, 1, 1, 1.0);
+        EXPECT_GE(efficiency(copied, Direction::store, count * sizeof(float)), kLeast);
+        EXPECT_GE(efficiency(copied, Direction::load, count * sizeof(float)), kLeast);
+      }
     }
     const auto pack = traffic_of("hora_move_" + packed.name + "_f32", packs, packed.size, 4, 0.5);
     EXPECT_GE(efficiency(pack, Direction::store, count * packed.size), kLeast) << packed.name;
