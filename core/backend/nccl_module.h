@@ -37,8 +37,10 @@ struct NcclOptions {
   /// The time within which each call into NCCL must have been carried out; then Error(timeout) that names the
   /// call.
   std::chrono::milliseconds call_timeout{30'000};
-  /// How long aborting may take; then the communicators are left as they are (leaked). Or destroying.
+  /// How long aborting may take; then the communicators are left as they are (leaked).
   std::chrono::milliseconds abort_timeout{5'000};
+  /// The same of destroying one, which waits for the other ranks of the host.
+  std::chrono::milliseconds destroy_timeout{5'000};
   /// 16-bit floats are summed in float32 and rounded once, instead of once for each rank that adds.
   bool float32_sums = false;
 };

@@ -27,8 +27,9 @@ namespace hora {
 /// No deadlock. 1 and 8 wait for 6, which depends on 3 to 5, and on the work before it on the stream of
 /// Hora's. 3 to 5 run on threads that never wait for the user's streams. The stream of Hora's does not wait
 /// for them either: a rank with graphs asks for operations only when their inputs are there (TensorTable). 6
-/// cannot be queued behind 1 or 8 in a queue of the GPU's. Hora's streams have the highest priority, and
-/// streams of two priorities share no queue. Calls of the driver that wait for the whole GPU would wait for 1
+/// cannot be queued behind 1 or 8 in a queue of the GPU's. Hora's streams have the highest priority, NCCL's,
+/// which they wait for, the default one, and a graph's another one (docs/gpus.md); streams of two priorities
+/// share no queue. Calls of the driver that wait for the whole GPU would wait for 1
 /// or 8, too. So no thread that is needed for 3 to 6 makes such calls while a graph runs: memory, kernels and
 /// connections are there before, because an operation runs in a graph only where one of its kind has run
 /// before (Session). Thread-safe.

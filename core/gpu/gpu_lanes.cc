@@ -4,7 +4,6 @@
 #include "core/base/log.h"
 #include "core/base/machine.h"
 #include "core/base/memory.h"
-#include "core/device/await.h"
 #include "core/gpu/gpu_hierarchical.h"
 
 #include <fmt/format.h>
@@ -14,17 +13,9 @@
 namespace hora {
 namespace {
 
-constexpr std::chrono::milliseconds kAbortTimeout{2'000};  // for a GPU to end what was aborted
-
-/// Waits until a stream has ended what it was given. Throws Error(timeout) if that takes longer.
-void await_end_of(Stream& stream, std::chrono::milliseconds most) {
-  const TimePoint end = Clock::now() + most;
-  await(stream.mark().get(), [&] {
-    if (Clock::now() < end) return;
-    throw Error(Code::timeout, fmt::format("the GPU has not ended what it was given within {} s",
-                                           std::chrono::duration<double>(most).count()));
-  });
-}
+// Together less than the time that hrun gives a rank whose generation ends.
+constexpr std::chrono::milliseconds kNcclAbortTimeout{2'500};  // for ncclCommAbort to return
+constexpr std::chrono::milliseconds kAbortTimeout{2'000};      // for the GPU to end what was aborted
 
 }  // namespace
 
@@ -206,6 +197,7 @@ void GpuLanes::set_direct(std::unique_ptr<Collective> direct, OfGroup& lanes, La
 void GpuLanes::open_nccl() {
   NcclOptions options;
   options.call_timeout = config_.start_timeout;
+  options.abort_timeout = kNcclAbortTimeout;
   options.float32_sums = config_.float32_sums;
   machine_->nccl = own_.module().make_lane(machine_->gpu, *machine_->stream, options);
   const std::lock_guard lock(mutex_);
@@ -259,18 +251,17 @@ void GpuLanes::fail(const Status& why) noexcept {
   completer_.fail(why);  // first: what is aborted has ended for the GPU
   stop_connecting(why);
   if (machine_->nccl && !machine_->nccl->abort()) left_behind_ = true;
+  const TimePoint end = Clock::now() + kAbortTimeout;
   if (!completer_.end(kAbortTimeout)) left_behind_ = true;
   if (left_behind_) return;
   try {
-    await_end(kAbortTimeout);  // what was not in a flight yet
+    await_end([&] {  // what was not in a flight yet
+      if (Clock::now() > end) throw Error(Code::timeout, "the GPU does not end what it was given");
+    });
   } catch (const std::exception& error) {
     log(LogLevel::warning, error.what());
     left_behind_ = true;
   }
-}
-
-void GpuLanes::await_end(std::chrono::milliseconds most) {
-  if (machine_) await_end_of(*machine_->stream, most);
 }
 
 }  // namespace hora

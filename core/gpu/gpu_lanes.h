@@ -4,12 +4,14 @@
 #include "core/comm/abort_broadcaster.h"
 #include "core/comm/group.h"
 #include "core/comm/lane.h"
+#include "core/device/await.h"
 #include "core/gpu/completer.h"
 #include "core/gpu/gpu_plane.h"
 #include "core/gpu/nccl_connection.h"
 #include "core/gpu/own_gpu.h"
 #include "core/gpu/staged.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -34,7 +36,7 @@ struct GpuLane {
 
 /// The lanes of this rank's GPU. Those of a group are made when its first operation on GPUs is carried out,
 /// by all its members together: so a job that has none pays nothing, and groups of which only some ranks have
-/// a GPU can be. *Engine only.*
+/// a GPU can be. *Engine only*, but where a function says otherwise.
 class GpuLanes {
  public:
   /// `notices`: of batches that are under way on the GPU, on another thread. `resumes`: this is not the job's
@@ -79,10 +81,11 @@ class GpuLanes {
   /// Whether, since `fail`, the GPU or NCCL may still use what the lanes' users hold: that must never be
   /// destroyed.
   [[nodiscard]] bool left_behind() const { return left_behind_; }
-  /// Waits until the GPU has ended all that it was given here, what it waits for on users' streams included;
-  /// after that it touches nobody's memory. Throws Error(timeout) if that takes longer, or the GPU's error.
-  /// After `fail`, also on another thread.
-  void await_end(std::chrono::milliseconds most);
+  /// Waits until the GPU has ended all that it was given here: then it touches nobody's memory any more.
+  /// Calls `check`, which may throw, now and then. Throws the GPU's error. After `fail`, on any thread.
+  void await_end(const std::function<void()>& check) {
+    if (machine_) await(machine_->stream->mark().get(), check);
+  }
 
  private:
   /// The GPU as this rank uses it, from the first use on.

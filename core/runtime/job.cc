@@ -129,9 +129,11 @@ std::uint64_t Job::next_generation() {
   if (!generations_->has_more()) generations_->await_next(TimePoint::min());  // throws why not
   session()->leave({});
   session()->stop();
-  session()->await_gpu(settings_.start_timeout);
-  lasting_->finish_graphs();  // what they ask for fails now
   generations_->session_ended();
+  session()->await_gpu(settings_.start_timeout, [this] {
+    if (!generations_->has_more()) generations_->await_next(TimePoint::min());
+  });
+  lasting_->finish_graphs();  // what they ask for fails now
   join_next();
   return lasting_->steps.committed;
 }

@@ -44,8 +44,9 @@ void KindsOnGpu::check_has(const Entry& entry, int group) const {
   }
   const OperationTraits& operation = traits(entry.operation);
   throw Error(Code::invalid_argument,
-              fmt::format("{} no {} of {}{} has run on the GPU before, among these ranks: run the step once "
-                          "without a graph, as torch.cuda.graph asks for anyway",
+              fmt::format("{} no {} of {}{} has run on the GPU before, among these ranks and on the way that "
+                          "it takes now: run the step once without a graph, as torch.cuda.graph asks for "
+                          "anyway",
                           refused, name(entry.operation), name(entry.dtype),
                           operation.reduces ? " with its op, scaling and compression" : ""));
 }

@@ -13,6 +13,7 @@
 #include "core/runtime/work_queue.h"
 #include "core/watch/watchdog.h"
 
+#include <functional>
 #include <string>
 
 namespace hora {
@@ -55,10 +56,10 @@ class Loop {
   /// Ends the loop at once, for this reason, also while this rank leaves. The other ranks are told, and end,
   /// too. Thread-safe; the first call counts.
   void stop(const Status& why);
-  /// Once the loop is over, on any thread: whether the GPU was given up with work that it had not ended, and
-  /// as GpuLanes's.
+  /// Whether the GPU was given up with work that it had not ended. Once the loop is over, on any thread.
   [[nodiscard]] bool left_gpu_behind() const { return groups_.gpu().left_behind(); }
-  void await_gpu(std::chrono::milliseconds most) { groups_.gpu().await_end(most); }
+  /// As GpuLanes::await_end.
+  void await_gpu(const std::function<void()>& check) { groups_.gpu().await_end(check); }
   /// How this rank is. Thread-safe.
   [[nodiscard]] const RankState& state() const { return observation_.state(); }
   /// Rank 0: answers how the job is, to this question of the launcher's (`Config::question_fd`), as soon as

@@ -312,19 +312,19 @@ void Session::end(const Status& why) {
 
 void Session::stop() { engine_->stop(); }
 
-void Session::await_gpu(std::chrono::milliseconds most) {
+void Session::await_gpu(std::chrono::milliseconds most, const std::function<void()>& check) {
   if (!loop_.left_gpu_behind()) return;
-  log(LogLevel::warning,
-      "the GPU still has work of the generation that has ended; the next one begins after it");
-  try {
-    loop_.await_gpu(most);
-  } catch (const Error& error) {
+  const TimePoint begin = Clock::now();
+  log(LogLevel::warning, "the ranks have ended what they did together, and this rank waits for its GPU");
+  loop_.await_gpu([&] {
+    check();
+    if (Clock::now() - begin < most) return;
     throw Error(
         Code::internal,
-        fmt::format("{}; it may still write to tensors, so this process cannot go on, and another one "
-                    "has to take its place (HORA_START_TIMEOUT)",
-                    error.what()));
-  }
+        fmt::format("the GPU has not ended what it was given within {} s (HORA_START_TIMEOUT); it may "
+                    "still write to tensors, so this process cannot join other ranks",
+                    std::chrono::duration<double>(most).count()));
+  });
 }
 
 Reply Session::answer(const Question& question) {

@@ -13,6 +13,7 @@
 #include <hora/hora.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -71,8 +72,9 @@ class Session {
   /// users' callbacks may wait for.
   void stop();
   /// After `stop`: waits for a GPU that has not ended what this generation gave it, which may still write to
-  /// users' tensors. Throws Error(internal) if it takes longer, or the GPU has failed.
-  void await_gpu(std::chrono::milliseconds most);
+  /// users' tensors. `check` is called now and then, and may throw. Throws Error(internal) if it takes longer
+  /// than `most`, or the GPU has failed.
+  void await_gpu(std::chrono::milliseconds most, const std::function<void()>& check);
 
   /// How this rank is.
   [[nodiscard]] const RankState& state() const { return loop_.state(); }

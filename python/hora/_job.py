@@ -274,11 +274,15 @@ def state_root() -> int:
 def begin_generation() -> None:
     """Forgets every handle, and what the former ranks have agreed on."""
     _forget_handles()
-    _kept.clear()  # each GPU has ended what it was given before the generation began
     with _lock:
         _numbers.clear()  # those of objects stay, as the objects do
     for each in list(_lasting):
         each.begin_generation()
+
+
+def give_back_kept() -> None:
+    """Lets go of what was kept of operations that have failed. This rank's GPU has ended all of them."""
+    _kept.clear()
 
 
 def _forget_handles() -> None:

@@ -104,12 +104,14 @@ def next_generation() -> None:
     that join are in none. All ranks call it.
 
     Raises:
-        HoraInternalError: this process is not among them any more, or the job is not elastic.
+        HoraInternalError: this process is not among them any more, the job is not elastic, or this rank's GPU
+            does not end what it was given.
         SystemExit: this process was asked to leave, and has left in order. Exit code 0.
     """
     joins = _job.is_alone()
     with _ends_if_it_has_left():
         _job.runtime().next_generation()
+    _job.give_back_kept()
     _begin_generation(joins)
 
 
@@ -132,6 +134,7 @@ def commit(make: Callable[[], None] = lambda: None, has_state: bool = True) -> b
     if counts:
         make()
     if runtime.generation != former:
+        _job.give_back_kept()
         _begin_generation()  # not before: it clears gradients
     return counts
 

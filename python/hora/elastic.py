@@ -238,25 +238,34 @@ notification_manager = Notifications()
 
 def _reset(state: State, reset: Callable[[], None], reason: BaseException, generation: int) -> None:
     """Joins the job again, as often as ranks are lost meanwhile; unless a vote has done so already: then the
-    generation is no longer the one of before."""
-    while True:
-        try:
-            if _job.runtime().generation == generation:
-                reset()
-            generation = _job.runtime().generation
-            state.on_reset()
-            return
-        except HoraRanksChangedError as error:
-            reason = error
-        except HoraError as error:
-            raise error from reason
+    generation is no longer the one of before. Takes the state back only then, as a GPU may write to it until
+    it has ended what it was given before."""
+    restores = isinstance(reason, HoraInternalError)
+    try:
+        while True:
+            try:
+                if _job.runtime().generation == generation:
+                    reset()
+                generation = _job.runtime().generation
+                if restores:
+                    restores = False
+                    state.restore()
+                state.on_reset()
+                return
+            except HoraRanksChangedError as error:
+                reason = error
+            except HoraError as error:
+                raise error from reason
+    finally:
+        if restores:  # it has not been joined
+            state.restore()
 
 
 def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[..., Any]:
-    """Wraps `func(state, ...)`: synchronises the state and calls it; after a HoraInternalError takes the
-    state back to what was last committed, and after that or a HostsUpdatedInterrupt calls `reset()`, which
-    joins the job again, and `state.on_reset()`, and begins anew. Other exceptions, and those of `reset`, pass
-    through."""
+    """Wraps `func(state, ...)`: synchronises the state and calls it. After a HoraInternalError or a
+    HostsUpdatedInterrupt it calls `reset()`, which joins the job again. After an error it then takes the
+    state back to what was last committed. It calls `state.on_reset()`, and begins anew. Other exceptions, and
+    those of `reset`, pass through."""
 
     @functools.wraps(func)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
@@ -273,7 +282,6 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
                         vote()  # from here on every rank has the state
                     return func(state, *args, **kwargs)
                 except HoraInternalError as error:
-                    state.restore()
                     skip_sync = False
                     reason = error
                 except HostsUpdatedInterrupt as interrupt:

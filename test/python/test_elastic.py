@@ -268,6 +268,15 @@ def test_states_hold_what_is_handed_to_them():
                 state.commit()
             return hvd.allreduce(torch.ones(1), op=hvd.Sum).item()
         assert work(state, "x", times=2) == 2 and calls == ["xx", "xx"]
+
+        # A GPU may write to the state until the job has been joined again: it is taken back after that.
+        told = []
+        state.restore = lambda: told.append("restore")
+        state.on_reset = lambda: told.append("on_reset")
+        def fails_once(state):
+            if not told: raise hvd.HoraInternalError("an allreduce has failed")
+        hora.elastic.run_fn(fails_once, lambda: told.append("reset"))(state)
+        assert told == ["reset", "restore", "on_reset"]
     """,
     )
 

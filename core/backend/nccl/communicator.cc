@@ -126,7 +126,7 @@ bool Communicator::close() noexcept {
 void Communicator::destroy() {
   const auto result = std::make_shared<std::atomic<ncclResult_t>>(ncclSuccess);
   const bool ended =
-      returns_within(context_.options.abort_timeout, [context = context_, native = native_, result] {
+      returns_within(context_.options.destroy_timeout, [context = context_, native = native_, result] {
         cuda::in_context(*context.gpu->context(), [&] { *result = context.nccl->functions.destroy(native); });
       });
   if (ended && !taken(*result)) finish("ncclCommDestroy", *result);
@@ -136,7 +136,7 @@ void Communicator::destroy() {
       fmt::format(
           "{} has not returned after {} ms, as other ranks of this host have not got there; it goes on "
           "by itself, and its memory is given back then",
-          about("ncclCommDestroy"), context_.options.abort_timeout.count()));
+          about("ncclCommDestroy"), context_.options.destroy_timeout.count()));
 }
 
 void Communicator::forget() {

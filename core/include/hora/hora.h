@@ -404,8 +404,9 @@ class Runtime {
   [[nodiscard]] bool has_left() const;
   /// Leaves the present generation, and joins the next one as soon as there are enough ranks. Returns the
   /// number of steps that count. One thread at a time, and not one that runs the engine. Throws
-  /// Error(invalid_argument) if the job is not elastic, and Error(aborted) or (unavailable) if this process
-  /// is in no other generation.
+  /// Error(invalid_argument) if the job is not elastic, Error(aborted) or (unavailable) if this process is
+  /// in no other generation, and Error(internal) if its GPU has failed, or does not end within
+  /// Config::start_timeout what it was given before.
   std::uint64_t next_generation();
 
   /// Says that this rank is going to be busy for up to `time`, as with an evaluation or a checkpoint, while

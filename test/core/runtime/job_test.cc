@@ -184,6 +184,7 @@ TEST(Job, BeginsItsNextGenerationWhenTheGpuHasEndedWhatTheFormerOneGaveIt) {
   Processes generations(Plane::threads, 2, {{0, 1}, {0, 1}});
   const auto gate = std::make_shared<Gate>();
   keep_for_ever(gate);
+  std::barrier launched(2);
   generations.run([&](int process, Job& job) {
     const auto data = std::make_shared<std::array<float, 10>>();
     keep_for_ever(data);
@@ -191,6 +192,7 @@ TEST(Job, BeginsItsNextGenerationWhenTheGpuHasEndedWhatTheFormerOneGaveIt) {
     entry.device = {DeviceKind::cuda, process};
     if (process == 1) entry.stream = gate.get();
     job.session()->submit(std::move(entry)).wait_on(nullptr);
+    launched.arrive_and_wait();
     job.session()->end({Code::generation_ended, "its ranks change"});
     std::optional<std::jthread> computing;
     if (process == 1) {

@@ -236,8 +236,8 @@ TEST(Session, CapturesOnlyWhereOperationsHaveRunAndOnOneStream) {
     EXPECT_EQ(
         refused({sum_on_gpu("x", 0, value, &stream)}),
         "'x' on cuda:0: it cannot run in a CUDA graph yet, because no allreduce of float32 with its op, "
-        "scaling and compression has run on the GPU before, among these ranks: run the step once without a "
-        "graph, as torch.cuda.graph asks for anyway");
+        "scaling and compression has run on the GPU before, among these ranks and on the way that it takes "
+        "now: run the step once without a graph, as torch.cuda.graph asks for anyway");
   }
   session->submit(sum_on_gpu("x", 0, value)).wait();
   const QueuedGraph graph(stream);
@@ -285,13 +285,15 @@ TEST(Session, WaitsForAGpuThatWasGivenUpAndSaysIfItDoesNotEnd) {
   session->submit(sum_on_gpu("x", 0, *value, gate.get())).wait_on(nullptr);
   session->end({Code::generation_ended, "its ranks change"});
   session->stop();
-  const Status status = thrown([&] { session->await_gpu(std::chrono::milliseconds(20)); });
+  const Status status = thrown([&] { session->await_gpu(std::chrono::milliseconds(20), [] {}); });
   EXPECT_EQ(status.code, Code::internal);
   EXPECT_EQ(status.message,
-            "the GPU has not ended what it was given within 0.02 s; it may still write to tensors, so this "
-            "process cannot go on, and another one has to take its place (HORA_START_TIMEOUT)");
+            "the GPU has not ended what it was given within 0.02 s (HORA_START_TIMEOUT); it may still write "
+            "to tensors, so this process cannot join other ranks");
+  const auto leaves = [] { throw Error(Code::aborted, "it has left"); };
+  EXPECT_EQ(thrown([&] { session->await_gpu(std::chrono::minutes(1), leaves); }).message, "it has left");
   gate->open();
-  session->await_gpu(std::chrono::minutes(1));
+  session->await_gpu(std::chrono::minutes(1), [] {});
 }
 
 TEST(Session, GivesTheNumberThatWasReturnedAgain) {

@@ -185,7 +185,7 @@ TEST(Communicator, IsNotEndedByACallThatFails) {
 
 TEST(Communicator, LeavesItselfToNcclWhereOtherRanksOfTheHostStay) {
   NcclOptions options;
-  options.abort_timeout = milliseconds(20);
+  options.destroy_timeout = milliseconds(20);
   Connected job(1, options);
   job.ranks.nccl.hold_destroys(true);
   EXPECT_TRUE(job.at(0).close());
