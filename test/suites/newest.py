@@ -19,12 +19,13 @@ NOT_TRIED = ("clang-format", "clang-tidy", "nvidia-", "ruff")
 
 ALL = ("test/python", "test/gpu", "test/examples", "test/packaging")
 
-# For every ./dev test: pickled functions, all names and signatures, PyTorch beside the fake NCCL, the
+# For every ./dev test: pickled functions, all names and signatures, PyTorch beside NCCL and the fake one, the
 # backend of torch.distributed, the programs of the pages.
 SAMPLE = (
     "test/python/test_run.py",
     "test/python/test_names.py",
     "test/python/test_gpu_lane.py::test_the_fake_nccl_has_every_function_that_pytorch_expects",
+    "test/python/test_which_nccl.py::test_pytorch_can_be_imported_after_hora_has_opened_nccl",
     "test/python/test_gpu_lane.py::test_gradients_lie_side_by_side_in_memory_of_horas",
     "test/packaging/test_packaging.py::test_the_program_of_the_pages_learns_in_cpp",
     "test/packaging/test_packaging.py::test_the_program_of_the_pages_learns_in_python",

@@ -61,6 +61,17 @@ void* open_loaded(const std::string& loaded, const std::string& path) {
   return library;
 }
 
+/// `packaged`: the file that PyTorch would load.
+void warn_of_other(const std::string& path, const std::string& packaged) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(packaged, ignored) || same_file(path, packaged)) return;
+  log(LogLevel::warning,
+      fmt::format(
+          "HORA_NCCL_LIBRARY names {}, and PyTorch brings {}. A process has one NCCL, so a PyTorch that "
+          "is imported from now on is given the first. If that is older, import PyTorch before Hora",
+          path, packaged));
+}
+
 void* open_given(const std::string& path) {
   void* library = open_file(path);
   if (library == nullptr) {
@@ -84,7 +95,9 @@ void* open_first(const std::vector<std::string>& paths) {
 void* open_any(const std::string& path, const std::vector<std::string>& paths) {
   const std::string loaded = loaded_nccl();
   if (!loaded.empty()) return open_loaded(loaded, path);
-  return path.empty() ? open_first(paths) : open_given(path);
+  if (path.empty()) return open_first(paths);
+  if (!paths.empty()) warn_of_other(path, paths.front());
+  return open_given(path);
 }
 
 std::string path_of(const void* function) {

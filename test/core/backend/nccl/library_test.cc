@@ -49,6 +49,18 @@ TEST(OpenNccl, KeepsToTheOneThatTheProcessHas) {
   });
 }
 
+TEST(OpenNccl, WarnsThatPyTorchWillBeGivenTheOneThatIsNamed) {
+  for (const char* packaged : {"/nowhere/libnccl.so.2", FAKE_LIBNCCL, EMPTY_LIBRARY}) {
+    in_a_process([packaged] {
+      testing::internal::CaptureStderr();
+      static_cast<void>(open_nccl(FAKE_LIBNCCL, {packaged}));
+      const std::string said = testing::internal::GetCapturedStderr();
+      const bool other = packaged == std::string(EMPTY_LIBRARY);
+      EXPECT_EQ(said.find("import PyTorch before Hora") != std::string::npos, other) << packaged << said;
+    });
+  }
+}
+
 TEST(OpenNccl, SaysWhereItLooked) {
   in_a_process([] {
     const Status status = thrown([] { static_cast<void>(open_nccl("", kNowhere)); });
@@ -96,6 +108,17 @@ TEST(OpenNccl, LeavesOutWhatTheVersionDoesNotHaveYet) {
     EXPECT_EQ(nccl.functions.register_memory, nullptr);
     EXPECT_NE(nccl.functions.split, nullptr);
   });
+}
+
+TEST(OpenNccl, TakesWindowsFromTheVersionOnWhoseAbortEndsKernelsInThem) {
+  for (const std::string version : {"22906", "22907"}) {
+    in_a_process([&] {
+      ::setenv("FAKE_NCCL_VERSION", version.c_str(), 1);
+      const OpenNccl nccl = open_nccl(FAKE_LIBNCCL, {});
+      EXPECT_EQ(nccl.functions.register_window != nullptr, version == "22907");
+      EXPECT_EQ(nccl.functions.deregister_window != nullptr, version == "22907");
+    });
+  }
 }
 
 TEST(OpenNccl, WarnsOfVersionsWhoseAbortsHang) {
