@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -124,6 +125,16 @@ def test_what_bytes_decide_is_predicted_within_a_fifth():
             expected = predicted(run_of["machine"]["device"], name)
             assert expected is not None, name
             assert expected / 1.2 <= figures[name] <= expected * 1.2, (name, expected, figures[name])
+
+
+def test_the_table_of_predictions_is_what_counting_gives():
+    rows = re.findall(
+        r"^\| ([^|]+) \| ([\d.]+) \S+ \| ([\d.]+) \S+ \| .* \|$", (HERE / "README.md").read_text(), re.M
+    )
+    assert len(rows) == 8
+    for figure, *values in rows:
+        for device, value in zip(("H100", "H200"), values, strict=True):
+            assert predicted(device, figure) == pytest.approx(float(value), rel=5e-3), (device, figure)
 
 
 def test_every_figure_that_counting_decides_has_a_prediction():

@@ -65,8 +65,8 @@ def correctness(folder: pathlib.Path) -> list[Part]:
         Part("memcheck", [sanitizer("memcheck")], 120, real=True),
         Part("racecheck", [sanitizer("racecheck")], 120, real=True),
         Part("kernels", [[KERNELS]], 90),
-        Part("operations on 2 ranks", [ranks(2, "operations.py")], 120, checks=19),
-        Part("operations on 4 ranks", [ranks(4, "operations.py")], 120, checks=19),
+        Part("operations on 2 ranks", [ranks(2, "operations.py")], 120, checks=18),
+        Part("operations on 4 ranks", [ranks(4, "operations.py")], 120, checks=18),
         Part(
             "a killed rank of 2",
             [ranks(2, "killed.py", str(folder))],
@@ -94,7 +94,7 @@ def correctness(folder: pathlib.Path) -> list[Part]:
             "staged operations",
             [ranks(2, "operations.py")],
             120,
-            checks=19,
+            checks=18,
             environment={"HORA_GPU_OPERATIONS": "staged"},
         ),
         Part("a shared GPU", [ranks(2, "shared_gpu.py", wish) for wish in ("auto", "nccl")], 60, checks=2),
@@ -138,6 +138,25 @@ def benchmarks(fake: bool) -> list[Part]:
             checks=3,
             environment={"HORA_GPU_OPERATIONS": "staged"},
         ),
+    ]
+
+
+def graphs(folder: pathlib.Path) -> list[Part]:
+    """CUDA graphs. The driver loads all kernels at once and NCCL connects at once, as neither could while a
+    graph waits."""
+    at_once = {"CUDA_MODULE_LOADING": "EAGER", "NCCL_RUNTIME_CONNECT": "0"}
+    alone = [sys.executable, str(PROGRAMS / "training.py"), str(folder)]
+    return [
+        Part(
+            f"CUDA graphs by {way}",
+            [alone, *[ranks(count, "graphs.py", str(folder), way) for count in counts]],
+            60 + 30 * len(counts),
+            alone=True,
+            real=True,
+            checks=1 + 3 * len(counts),
+            environment={**at_once, **({"HORA_GPU_OPERATIONS": "staged"} if way == "the host" else {})},
+        )
+        for way, counts in {"NCCL": (2, 4), "the host": (2,)}.items()
     ]
 
 

@@ -3,7 +3,6 @@
 whole numbers, so that results are exact whatever the order of additions; what NCCL is known to round
 differently has checks of its own."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -173,77 +172,6 @@ def streams(rank: int, size: int) -> None:
         )
 
 
-def captured_graph(step: Callable[[], Any]) -> tuple[torch.cuda.CUDAGraph, Any]:
-    """A graph of a step, which has run before, as PyTorch asks for; and what the step returns."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            step()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        results = step()
-    return graph, results
-
-
-def captured(rank: int, size: int) -> None:
-    """Operations in a graph are carried out in each of its runs, between what PyTorch computes there. Ranks
-    take turns in running the step without the graph."""
-    if gpu.FAKE:
-        return
-    x = torch.zeros(100_000, device=DEVICE)
-
-    def step() -> tuple[torch.Tensor, torch.Tensor]:
-        total = x * 2
-        hvd.allreduce_(total, op=hvd.Sum, name="captured.total")
-        return total, hvd.allreduce(total + rank, op=hvd.Average, name="captured.mean")
-
-    graph, results = captured_graph(step)
-    mean_rank = sum(range(size)) / size
-    for run in range(40):
-        x.fill_(rank + run)
-        if (run + rank) % 3 == 0:
-            total, mean = step()
-        else:
-            graph.replay()
-            total, mean = results
-        expected = 2.0 * (size * run + sum(range(size)))
-        assert torch.equal(total.cpu(), torch.full((100_000,), expected)), f"run {run}: {total[:3]}"
-        assert torch.allclose(mean.cpu(), torch.full((100_000,), expected + mean_rank)), (
-            f"run {run}: {mean[:3]}"
-        )
-
-
-def times_of_captured(size: int) -> None:
-    """The time of a small allreduce in a graph, beside the same without a graph."""
-    if gpu.FAKE:
-        return
-    x = torch.zeros(256, device=DEVICE)
-
-    def step() -> None:
-        hvd.allreduce_(x, name="captured.small")
-
-    def microseconds(run: Callable[[], Any]) -> float:
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        for _ in range(100):
-            run()
-            torch.cuda.synchronize()
-        return 1e4 * (time.perf_counter() - begin)
-
-    graph, _ = captured_graph(step)
-    graph.replay()
-    eager = microseconds(step)
-    gpu.figure(
-        f"1 KiB allreduce in a CUDA graph, {size} ranks",
-        microseconds(graph.replay),
-        "us",
-        lower=True,
-        note=f"{eager:.0f} us without a graph",
-    )
-
-
 def wrong_devices() -> None:
     """A device that is out of range is refused with a sentence."""
     import hora._native as native
@@ -292,8 +220,6 @@ def main() -> None:
         "process sets": lambda: process_sets(rank, size),
         "tensors in Hora's memory": lambda: symmetric_tensors(rank, size),
         "order between streams": lambda: streams(rank, size),
-        "operations in a CUDA graph": lambda: captured(rank, size),
-        "time of an operation in a CUDA graph": lambda: times_of_captured(size),
         "a GPU that is not there is refused": wrong_devices,
         "ranks that have joined": lambda: joined(rank, size),
     }.items():

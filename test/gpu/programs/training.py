@@ -54,17 +54,26 @@ def batches(count: int, rank: int, size: int) -> Iterator[torch.Tensor]:
         yield order[begin : begin + TOGETHER][rank::size].to(DEVICE)
 
 
+Step = Callable[[torch.Tensor], None]
+
+
+def step_by_step(step: Step, all_batches: Iterator[torch.Tensor]) -> None:
+    for index in all_batches:
+        step(index)
+
+
 def train(
-    dtype: torch.dtype, compiled: bool = False, captured: bool = False, **options: Any
+    dtype: torch.dtype,
+    compiled: bool = False,
+    run: Callable[[Step, Iterator[torch.Tensor]], None] = step_by_step,
+    **options: Any,
 ) -> list[torch.Tensor]:
     pixels, labels = images(dtype)
     net = network(dtype)
     model = torch.compile(net) if compiled else net
-    # The default stream, on which the optimizer would else keep autograd's nodes, cannot be captured.
-    with torch.cuda.stream(torch.cuda.Stream() if captured else None):
-        optimizer = hvd.DistributedOptimizer(
-            torch.optim.SGD(net.parameters(), 0.05, momentum=0.9), net.named_parameters(), **options
-        )
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(net.parameters(), 0.05, momentum=0.9), net.named_parameters(), **options
+    )
     hvd.broadcast_parameters(net.state_dict(), 0)
 
     def step(index: torch.Tensor) -> None:
@@ -72,33 +81,9 @@ def train(
         nn.functional.cross_entropy(model(pixels[index]), labels[index]).backward()
         optimizer.step()
 
-    all_batches = batches(len(labels), hvd.rank(), hvd.size())
-    if captured:
-        train_by_graph(step, all_batches)
-    else:
-        for index in all_batches:
-            step(index)
+    run(step, batches(len(labels), hvd.rank(), hvd.size()))
     gpu.finish()
     return [parameter.detach().cpu() for parameter in net.parameters()]
-
-
-def train_by_graph(step: Callable[[torch.Tensor], None], all_batches: Iterator[torch.Tensor]) -> None:
-    """The first steps run as they are, as PyTorch asks for, and all others as one CUDA graph."""
-    static = next(all_batches)
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        step(static)
-        for _ in range(2):
-            static.copy_(next(all_batches))
-            step(static)
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step(static)
-    for index in all_batches:
-        static.copy_(index)
-        graph.replay()
 
 
 def distance(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> float:
@@ -206,13 +191,6 @@ def main() -> None:
             CLOSE[f32],
             compiled=not gpu.FAKE,
         )
-    compare(
-        f"training in a CUDA graph equals one rank, {size} ranks",
-        alone,
-        f32,
-        CLOSE[f32],
-        captured=not gpu.FAKE,
-    )
     hvd.shutdown()
 
 
