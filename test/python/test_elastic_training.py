@@ -213,6 +213,9 @@ def test_a_rank_that_dies_in_an_evaluation_is_replaced_before_the_next_step(tmp_
     check_audit(tmp_path)
 
 
+# A library of the newest PyTorch says so at the end of a process of `ready_python`, which keeps all modules.
+LEAKS = re.compile(r"\[\d\] (nanobind: | - (leaked|\.\.\.) |See https://nanobind\.)")
+
 LEAVE = """
 import os, signal, sys, torch, hora.torch as hvd
 hvd.init()
@@ -237,10 +240,11 @@ def test_a_process_that_gets_sigterm_leaves_before_the_next_step():
     finished = hrun("-np", "3", "--min-np", "1", *ready_python(), "-c", LEAVE)
     assert finished.returncode == 0, finished.stderr
     assert sorted(finished.stdout.splitlines()) == ["[0] done 12 2", "[2] done 12 2"], finished.stderr
-    # Libraries of the newest PyTorch say what they leak when a process of `ready_python` ends.
-    [said] = [line for line in finished.stderr.splitlines() if line.startswith("hrun: ")]
-    left = r"hrun: rank 1 \(pid \d+\) has left; the job goes on with 2 of 3 ranks \(generation 2\)"
-    assert re.fullmatch(left, said), finished.stderr
+    said = [line for line in finished.stderr.splitlines() if not LEAKS.match(line)]
+    assert len(said) == 1, finished.stderr
+    assert said[0].startswith("hrun: rank 1 (pid ") and said[0].endswith(
+        ") has left; the job goes on with 2 of 3 ranks (generation 2)"
+    )
 
 
 @pytest.mark.long
