@@ -126,13 +126,14 @@ std::uint64_t Job::next_generation() {
   session()->check_process();
   check_thread();
   const std::lock_guard changing(changing_mutex_);
-  if (!generations_->has_more()) generations_->await_next(TimePoint::min());  // throws why not
+  const auto check_has_more = [this] {
+    if (!generations_->has_more()) generations_->await_next(TimePoint::min());  // throws why not
+  };
+  check_has_more();
   session()->leave({});
   session()->stop();
   generations_->session_ended();
-  session()->await_gpu(settings_.start_timeout, [this] {
-    if (!generations_->has_more()) generations_->await_next(TimePoint::min());
-  });
+  session()->await_gpu(settings_.start_timeout, check_has_more);
   lasting_->finish_graphs();  // what they ask for fails now
   join_next();
   return lasting_->steps.committed;
