@@ -28,8 +28,8 @@ constexpr std::array<const char*, 6> kHorovods{"HOROVOD_RANK",       "HOROVOD_SI
                                                "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE"};
 
 /// As torchrun names them: torch.distributed and much else find their way by these.
-constexpr std::array<const char*, 5> kTorchrun{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-                                               "GROUP_RANK"};
+constexpr std::array<const char*, 6> kTorchrun{
+    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "TORCHELASTIC_RUN_ID"};
 
 bool is_one_of(const auto& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -78,6 +78,8 @@ void tell_as_torchrun_does(std::vector<std::string>& settings, const RankFacts& 
   settings.push_back(fmt::format("LOCAL_RANK={}", facts.placement.local_rank));
   settings.push_back(fmt::format("LOCAL_WORLD_SIZE={}", facts.placement.local_size));
   settings.push_back(fmt::format("GROUP_RANK={}", facts.placement.host));
+  // Without it Lightning asks Slurm and MPI which rank this is, and starts MPI for that.
+  settings.push_back("TORCHELASTIC_RUN_ID=" + facts.coordinator);
   if (!sets(settings, "MASTER_ADDR")) settings.push_back("MASTER_ADDR=" + facts.master_address);
   if (!sets(settings, "MASTER_PORT")) settings.push_back(fmt::format("MASTER_PORT={}", facts.master_port));
 }

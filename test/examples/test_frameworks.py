@@ -135,6 +135,30 @@ def test_an_example_prints_what_it_says_and_the_figures_of_gloo(name: str, start
     assert figures(output) == figures(printed(peer, next(iter(EXAMPLES[peer].starts)), "gloo"))
 
 
+@needs("lightning")
+def test_lightning_asks_neither_slurm_nor_mpi_for_the_rank_that_hrun_has_given():
+    program = """
+    import sys
+    import lightning
+    from lightning.pytorch.strategies import DDPStrategy
+
+    trainer = lightning.Trainer(
+        accelerator="cpu", devices=2, logger=False, enable_checkpointing=False,
+        strategy=DDPStrategy(process_group_backend="hora"),
+    )
+    print(trainer.global_rank, trainer.local_rank, trainer.world_size, "mpi4py.MPI" in sys.modules)
+    """
+    result = finished(
+        *UNDER_HRUN,
+        "-c",
+        textwrap.dedent(program),
+        environment={"SLURM_JOB_ID": "7", "SLURM_NTASKS": "8", "SLURM_PROCID": "5", "SLURM_LOCALID": "5"},
+    )
+    assert importlib.util.find_spec("mpi4py") is not None
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert {"[0] 0 0 2 False", "[1] 1 1 2 False"} <= set(result.stdout.splitlines()), result.stdout
+
+
 # --- a rank that is killed ---
 
 UNDER_LIGHTNING = """

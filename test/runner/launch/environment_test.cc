@@ -58,10 +58,12 @@ TEST(RankEnvironment, ForgetsAnOuterJob) {
 TEST(RankEnvironment, TellsTheRankWhoItIsAsTorchrunDoes) {
   RankFacts facts;
   facts.placement = {1, 3, 1, 3, 0, 1, 0};
+  facts.coordinator = "127.0.0.1:4000";
   facts.master_port = 4001;
   const auto settings = rank_environment({}, "", facts);
-  for (const char* expected : {"RANK=1", "WORLD_SIZE=3", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=3", "GROUP_RANK=0",
-                               "MASTER_ADDR=127.0.0.1", "MASTER_PORT=4001"}) {
+  for (const char* expected :
+       {"RANK=1", "WORLD_SIZE=3", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=3", "GROUP_RANK=0",
+        "MASTER_ADDR=127.0.0.1", "MASTER_PORT=4001", "TORCHELASTIC_RUN_ID=127.0.0.1:4000"}) {
     EXPECT_THAT(settings, Contains(expected));
   }
 }
