@@ -2,11 +2,14 @@
 #include "core/compose/block_float_sums.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace hora {
 namespace {
 
 constexpr std::size_t kAlign = 16;  // blocks: their scales take 16 bytes, which GPUs move at a time
+constexpr std::size_t kValueBytes = kBlockFloats * sizeof(float);  // of a block, as float32
 
 std::size_t whole_alignments(std::size_t blocks) { return (blocks + kAlign - 1) / kAlign * kAlign; }
 
@@ -17,50 +20,63 @@ BlockFloats blocks_at(std::byte* memory, std::size_t count, std::size_t block) {
 
 }  // namespace
 
-std::size_t BlockFloatSums::Shares::begin(std::size_t rank) const { return std::min(each * rank, blocks); }
+std::size_t BlockFloatSums::Shares::largest() const {
+  std::size_t most = 0;
+  for (std::size_t rank = 0; rank + 1 < begins.size(); ++rank) most = std::max(most, count(rank));
+  return most;
+}
+
+std::size_t BlockFloatSums::Shares::rank_of(std::size_t block) const {
+  return static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), block) - begins.begin()) - 1;
+}
 
 BlockFloats BlockFloatSums::Shares::place(std::byte* memory, std::size_t block) const {
-  const std::size_t rank = block / each;
-  return blocks_at(memory + begin(rank) * kBlockBytes, count(rank), block - begin(rank));
+  const std::size_t rank = rank_of(block);
+  return blocks_at(memory + begins[rank] * kBlockBytes, count(rank), block - begins[rank]);
+}
+
+std::vector<std::size_t> BlockFloatSums::Shares::bytes() const {
+  std::vector<std::size_t> bytes;
+  for (std::size_t rank = 0; rank + 1 < begins.size(); ++rank) bytes.push_back(count(rank) * kBlockBytes);
+  return bytes;
 }
 
 BlockFloatSums::BlockFloatSums(Stream& stream, Collective& collective, int rank, int ranks,
-                               std::size_t round_bytes)
+                               std::size_t round_bytes, Memory memory)
     : stream_(stream),
       collective_(collective),
       rank_(static_cast<std::size_t>(rank)),
       ranks_(static_cast<std::size_t>(ranks)),
-      round_bytes_(round_bytes) {}
+      round_bytes_(round_bytes),
+      memory_(std::move(memory)) {}
 
-BlockFloatSums::Shares BlockFloatSums::shares_of(std::size_t blocks) const {
-  const std::size_t all = whole_alignments(blocks);
-  return {all, whole_alignments((all + ranks_ - 1) / ranks_)};
-}
-
-/// The most blocks of a round.
-std::size_t BlockFloatSums::capacity(std::span<const Segment> segments) const {
-  std::size_t blocks = 0;
-  for (const auto& segment : segments) blocks += blocks_of(segment.count);
+std::size_t BlockFloatSums::most_blocks(std::size_t block_bytes) const {
   const std::size_t least = kAlign * ranks_;
-  const std::size_t most = std::max(round_bytes_ / kBlockBytes / least, std::size_t{1}) * least;
-  return std::min(blocks, most);
+  return std::max(round_bytes_ / block_bytes / least, std::size_t{1}) * least;
 }
 
-/// All blocks of a rank; this rank's share of all ranks; this rank's share of the result.
-std::size_t BlockFloatSums::memory_bytes(std::span<const Segment> segments) const {
-  const Shares shares = shares_of(capacity(segments));
-  return (shares.blocks + (ranks_ + 1) * shares.each) * kBlockBytes;
+BlockFloatSums::Shares BlockFloatSums::equal_shares(std::size_t blocks) const {
+  const std::size_t all = whole_alignments(blocks);
+  const std::size_t each = whole_alignments((all + ranks_ - 1) / ranks_);
+  Shares shares;
+  for (std::size_t rank = 0; rank <= ranks_; ++rank) shares.begins.push_back(std::min(each * rank, all));
+  return shares;
 }
 
 void BlockFloatSums::allreduce(std::span<const Segment> segments, DType dtype, const Reduction& reduction,
-                               std::byte* memory, std::uint32_t* flag) {
-  const std::size_t most = capacity(segments);
+                               std::uint32_t* flag) {
+  std::size_t all = 0;
+  for (const auto& segment : segments) all += blocks_of(segment.count);
+  const std::size_t most = std::min(all, most_blocks(kBlockBytes));
+  const Shares largest = equal_shares(most);
+  // All blocks of a rank; this rank's share of all ranks; this rank's share of the result.
+  std::byte* const memory = memory_((largest.blocks() + (ranks_ + 1) * largest.largest()) * kBlockBytes);
   std::vector<Part> parts;
   std::size_t used = 0;
   for (const auto& segment : segments) {
     for (std::size_t begin = 0; begin < segment.count;) {
       if (used == most) {
-        carry_out(parts, used, dtype, reduction, memory, flag);
+        allreduce_round(parts, used, dtype, reduction, memory, flag);
         parts.clear();
         used = 0;
       }
@@ -71,34 +87,94 @@ void BlockFloatSums::allreduce(std::span<const Segment> segments, DType dtype, c
       begin += count;
     }
   }
-  if (!parts.empty()) carry_out(parts, used, dtype, reduction, memory, flag);
+  if (!parts.empty()) allreduce_round(parts, used, dtype, reduction, memory, flag);
 }
 
-// The blocks up to the alignment travel behind the last one of a round, and their values mean nothing.
-void BlockFloatSums::carry_out(std::span<const Part> parts, std::size_t blocks, DType dtype,
-                               const Reduction& reduction, std::byte* memory, std::uint32_t* flag) {
-  const DType format = reduction.dtype;
-  const Shares shares = shares_of(blocks);
+// The blocks up to the alignment travel behind the last one of a share, and their values mean nothing.
+void BlockFloatSums::allreduce_round(std::span<const Part> parts, std::size_t blocks, DType dtype,
+                                     const Reduction& reduction, std::byte* memory, std::uint32_t* flag) {
+  const Shares shares = equal_shares(blocks);
   const std::size_t own = shares.count(rank_);
   std::byte* const whole = memory;
-  std::byte* const received = whole + shares.blocks * kBlockBytes;
-  std::byte* const result = received + ranks_ * shares.each * kBlockBytes;  // the same place on all ranks
-
+  std::byte* const received = whole + shares.blocks() * kBlockBytes;
+  std::byte* const result =
+      received + ranks_ * shares.largest() * kBlockBytes;  // the same place on all ranks
   const std::vector<BlockMove> moves = moves_of(parts, shares, size_of(dtype), whole);
-  stream_.quantize(moves, {format, dtype, reduction.prescale});
-  std::vector<std::size_t> bytes(ranks_);
-  for (std::size_t rank = 0; rank < ranks_; ++rank) bytes[rank] = shares.count(rank) * kBlockBytes;
+  exchange(moves, shares, dtype, reduction, whole, received);
+  stream_.sum_blocks(blocks_at(result, own, 0), sources(received, own), reduction.dtype, own,
+                     reduction.postscale / reduction.divisor);
+  collective_.allgather(result, whole, shares.bytes());
+  stream_.dequantize(moves, {reduction.dtype, dtype, 1.0, flag});
+}
+
+void BlockFloatSums::reducescatter(const Segment& segment, std::span<const std::size_t> counts, DType dtype,
+                                   const Reduction& reduction) {
+  const std::size_t longest = *std::max_element(counts.begin(), counts.end());
+  // A rank's blocks of a round, and those that it gets; their values; and a result that is not float32.
+  const std::size_t most =
+      std::min(whole_alignments(blocks_of(longest)), most_blocks(2 * kBlockBytes + kValueBytes) / ranks_);
+  const auto shares_from = [&](std::size_t begin) {
+    Shares shares{{0}};
+    for (const std::size_t count : counts) {
+      const std::size_t left = blocks_of(count - std::min(begin, count));
+      shares.begins.push_back(shares.begins.back() + whole_alignments(std::min(left, most)));
+    }
+    return shares;
+  };
+  const std::size_t whole_bytes = shares_from(0).blocks() * kBlockBytes;
+  std::byte* const whole = memory_(whole_bytes + ranks_ * most * (kBlockBytes + kValueBytes));
+  std::byte* const received = whole + whole_bytes;
+  std::byte* const values = received + ranks_ * most * kBlockBytes;
+  for (std::size_t begin = 0; begin < longest; begin += most * kBlockFloats) {
+    const Shares shares = shares_from(begin);
+    const auto length = [&](std::size_t rank) {
+      return std::min(counts[rank] - std::min(begin, counts[rank]), most * kBlockFloats);
+    };
+    std::vector<Part> parts;
+    const auto* input = static_cast<const std::byte*>(segment.input);
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      if (length(rank) > 0)
+        parts.push_back({input + begin * size_of(dtype), nullptr, length(rank), shares.begins[rank]});
+      input += counts[rank] * size_of(dtype);
+    }
+    exchange(moves_of(parts, shares, size_of(dtype), whole), shares, dtype, reduction, whole, received);
+    if (length(rank_) == 0) continue;
+    add(sources(received, shares.count(rank_)), length(rank_), reduction, values,
+        static_cast<std::byte*>(segment.output) + begin * size_of(dtype), dtype);
+  }
+}
+
+void BlockFloatSums::add(std::span<const BlockFloats> sources, std::size_t count, const Reduction& reduction,
+                         std::byte* values, std::byte* output, DType dtype) {
+  std::vector<BlockMove> moves;
+  std::vector<const void*> added;
+  for (const BlockFloats& source : sources) {
+    std::byte* const place = values + added.size() * blocks_of(count) * kValueBytes;
+    moves.push_back({source, nullptr, place, count});
+    added.push_back(place);
+  }
+  stream_.dequantize(moves, {reduction.dtype, DType::float32});
+  const double factor = reduction.postscale / reduction.divisor;
+  if (dtype == DType::float32) return stream_.sum(output, added, count, dtype, factor);
+  stream_.sum(values, added, count, DType::float32, factor);
+  const Move narrowed{output, values, count};
+  stream_.move({&narrowed, 1}, {dtype, DType::float32});
+}
+
+void BlockFloatSums::exchange(std::span<const BlockMove> moves, const Shares& shares, DType dtype,
+                              const Reduction& reduction, std::byte* whole, std::byte* received) {
+  stream_.quantize(moves, {reduction.dtype, dtype, reduction.prescale});
+  const std::vector<std::size_t> bytes = shares.bytes();
   std::vector<std::size_t> all;
   for (std::size_t from = 0; from < ranks_; ++from) all.insert(all.end(), bytes.begin(), bytes.end());
   collective_.alltoall(whole, received, all);
+}
 
+std::vector<BlockFloats> BlockFloatSums::sources(std::byte* received, std::size_t own) const {
   std::vector<BlockFloats> sources;
   for (std::size_t rank = 0; rank < ranks_; ++rank)
     sources.push_back(blocks_at(received + rank * own * kBlockBytes, own, 0));
-  stream_.sum_blocks(blocks_at(result, own, 0), sources, format, own,
-                     reduction.postscale / reduction.divisor);
-  collective_.allgather(result, whole, bytes);
-  stream_.dequantize(moves, {format, dtype, 1.0, flag});
+  return sources;
 }
 
 std::vector<BlockMove> BlockFloatSums::moves_of(std::span<const Part> parts, const Shares& shares,
@@ -107,7 +183,7 @@ std::vector<BlockMove> BlockFloatSums::moves_of(std::span<const Part> parts, con
   for (const auto& part : parts) {
     std::size_t block = part.first_block;
     for (std::size_t begin = 0; begin < part.count;) {
-      const std::size_t end = shares.begin(block / shares.each + 1);  // of the share that has the block
+      const std::size_t end = shares.begins[shares.rank_of(block) + 1];  // of the share that has the block
       const std::size_t count = std::min(part.count - begin, (end - block) * kBlockFloats);
       moves.push_back({shares.place(memory, block), part.input + begin * element_bytes,
                        part.output + begin * element_bytes, count});

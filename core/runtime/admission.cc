@@ -270,9 +270,9 @@ class Admission {
 
   void blocks() const {
     const auto wire = hora::name(entry_.wire);
-    if (entry_.operation != Operation::allreduce)
-      refuse(fmt::format("only allreduce has elements that travel as {}; let those of {} travel as bfloat16",
-                         wire, hora::name(entry_.operation)));
+    if (!traits_.packs)
+      refuse(fmt::format("elements of {} cannot travel as {}; let them travel as they are",
+                         hora::name(entry_.operation), wire));
     if (!is_float(entry_.dtype))
       refuse(
           fmt::format("elements of {} cannot travel as {}, which is for floats of 16 to 64 bits; let them "

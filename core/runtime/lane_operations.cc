@@ -3,7 +3,6 @@
 
 #include "core/base/operations.h"
 #include "core/compose/adasum.h"
-#include "core/compose/block_float_sums.h"
 #include "core/compose/scan.h"
 
 #include <algorithm>
@@ -81,8 +80,9 @@ void LaneOperations::allreduce(std::vector<BatchItem>& items, std::uint32_t* fla
   if (pieces.empty()) return;
   const Request& request = first.request;
   if (request.op == ReduceOp::adasum) return reduce_by_adasum(pieces, request, flag);
-  if (travels_in_blocks(request)) return reduce_in_blocks(pieces, request, first.divisor, flag);
-  packer_.allreduce(pieces, numbers_of(request.dtype).dtype, reduction_of(request, first.divisor), flag);
+  const Reduction reduction = reduction_of(request, first.divisor);
+  if (travels_in_blocks(request)) return block_sums().allreduce(pieces, request.dtype, reduction, flag);
+  packer_.allreduce(pieces, numbers_of(request.dtype).dtype, reduction, flag);
 }
 
 void LaneOperations::reduce_by_adasum(std::span<const Segment> pieces, const Request& request,
@@ -95,11 +95,9 @@ void LaneOperations::reduce_by_adasum(std::span<const Segment> pieces, const Req
   packer_.look_at(pieces, request.dtype, flag);
 }
 
-void LaneOperations::reduce_in_blocks(std::span<const Segment> pieces, const Request& request, int divisor,
-                                      std::uint32_t* flag) {
-  BlockFloatSums sums(*lane_.stream, *lane_.collective, members_.place, size(), packer_.round_bytes());
-  std::byte* memory = packer_.buffer(sums.memory_bytes(pieces));
-  sums.allreduce(pieces, request.dtype, reduction_of(request, divisor), memory, flag);
+BlockFloatSums LaneOperations::block_sums() {
+  return {*lane_.stream, *lane_.collective,     members_.place,
+          size(),        packer_.round_bytes(), [this](std::size_t bytes) { return packer_.buffer(bytes); }};
 }
 
 void LaneOperations::broadcast(const std::vector<BatchItem>& items) {
@@ -145,10 +143,16 @@ void LaneOperations::reducescatter(BatchItem& item) {
   std::vector<std::size_t> counts(rows.size());
   std::transform(rows.begin(), rows.end(), counts.begin(),
                  [row](std::int64_t share) { return static_cast<std::size_t>(share) * row; });
-  const Entry& entry = *item.loan.entry;
-  packer_.reducescatter({entry.input, entry.output, total}, counts,
-                        counts[static_cast<std::size_t>(members_.place)], numbers_of(request.dtype).dtype,
-                        reduction_of(request, item.decision->divisor));
+  reduce_parts(item, counts);
+}
+
+void LaneOperations::reduce_parts(const BatchItem& item, std::span<const std::size_t> counts) {
+  const Request& request = item.decision->request;
+  const Segment whole{item.loan.entry->input, item.loan.entry->output, number_count(request)};
+  const Reduction reduction = reduction_of(request, item.decision->divisor);
+  if (travels_in_blocks(request)) return block_sums().reducescatter(whole, counts, request.dtype, reduction);
+  packer_.reducescatter(whole, counts, counts[static_cast<std::size_t>(members_.place)],
+                        numbers_of(request.dtype).dtype, reduction);
 }
 
 void LaneOperations::gather(BatchItem& item) {
@@ -179,15 +183,11 @@ void LaneOperations::scatter(BatchItem& item) {
 }
 
 void LaneOperations::reduce_to_root(BatchItem& item) {
-  const Request& request = item.decision->request;
-  const std::size_t total = number_count(request);
+  const std::size_t total = number_count(item.decision->request);
   if (total == 0) return;
   std::vector<std::size_t> counts(members_.ranks.size());  // a reducescatter in which the root gets all
   counts[root_of(*item.decision)] = total;
-  const Entry& entry = *item.loan.entry;
-  packer_.reducescatter({entry.input, entry.output, total}, counts,
-                        counts[static_cast<std::size_t>(members_.place)], numbers_of(request.dtype).dtype,
-                        reduction_of(request, item.decision->divisor));
+  reduce_parts(item, counts);
 }
 
 void LaneOperations::scan(BatchItem& item) {

@@ -3,6 +3,7 @@
 
 #include "core/comm/group.h"
 #include "core/comm/lane.h"
+#include "core/compose/block_float_sums.h"
 #include "core/fuse/pack.h"
 #include "core/runtime/completion.h"
 #include "core/runtime/running_batch.h"
@@ -44,12 +45,14 @@ class LaneOperations {
   void move(std::vector<BatchItem>& items, std::uint32_t* flag);
   void allreduce(std::vector<BatchItem>& items, std::uint32_t* flag);
   void reduce_by_adasum(std::span<const Segment> pieces, const Request& request, std::uint32_t* flag);
-  void reduce_in_blocks(std::span<const Segment> pieces, const Request& request, int divisor,
-                        std::uint32_t* flag);
+  /// For elements that travel in blocks.
+  [[nodiscard]] BlockFloatSums block_sums();
   void broadcast(const std::vector<BatchItem>& items);
   void allgather(BatchItem& item);
   void alltoall(BatchItem& item);
   void reducescatter(BatchItem& item);
+  /// Gives each rank its part of a reduction, the elements of whose parts are `counts`.
+  void reduce_parts(const BatchItem& item, std::span<const std::size_t> counts);
   void gather(BatchItem& item);
   void scatter(BatchItem& item);
   void reduce_to_root(BatchItem& item);

@@ -2,7 +2,7 @@
 """The form that tensors have between the ranks.
 
 Those of Compression are part of the transfer: elements are converted on the way, and sums made in float32.
-mxfp8_e4m3 and mxfp8_e5m2 are for sums and averages of floats by an allreduce; with anything else they raise
+mxfp8_e4m3 and mxfp8_e5m2 are for sums and averages of floats; with anything else they raise
 HoraArgumentError. For another form, derive from Compressor, or write a class with the same two functions:
 
     class Half(hora.compression.Compressor):

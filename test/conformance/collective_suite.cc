@@ -534,9 +534,12 @@ TEST_P(CollectiveSuite, SumsBlockScaledFloatsToTheSameBitsEverywhere) {
       for (std::size_t which = 0; which < counts.size(); ++which) own.push_back(floats(rank, which));
       for (auto& each : own) segments.push_back({each.data(), each.data(), each.size()});
       const auto stream = make_host_stream();
-      BlockFloatSums sums(*stream, collective, rank, ranks(), 3'000);
-      const auto memory = collective.allocate(sums.memory_bytes(segments));
-      sums.allreduce(segments, DType::float32, {format, ReduceOp::sum, 0.5, 0.5, 2}, memory.get(), nullptr);
+      std::shared_ptr<std::byte> memory;
+      BlockFloatSums sums(*stream, collective, rank, ranks(), 3'000, [&](std::size_t bytes) {
+        memory = collective.allocate(bytes);
+        return memory.get();
+      });
+      sums.allreduce(segments, DType::float32, {format, ReduceOp::sum, 0.5, 0.5, 2}, nullptr);
       EXPECT_EQ(own, expected);
     });
   }

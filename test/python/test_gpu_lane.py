@@ -156,6 +156,8 @@ def test_every_operation_gives_what_it_gives_on_the_cpu(operations: str):
         check(hvd.gather, x[: 1 + rank], 1)
         check(hvd.scatter, x, 0)
         check(hvd.reduce, x, 1, hvd.Sum)
+        check(hvd.reducescatter, x[:5], op=hvd.Average, compression=hvd.Compression.mxfp8_e4m3)
+        check(hvd.reduce, x, 1, hvd.Sum, compression=hvd.Compression.mxfp8_e5m2)
         check(hvd.scan, x)
         check(hvd.allreduce, x.reshape(-1)[:0], op=hvd.Sum)
         check(hvd.allreduce, torch.tensor(3.0 + rank), op=hvd.Sum)

@@ -71,6 +71,28 @@ def test_every_float_travels_and_every_rank_gets_the_same_bits():
     )
 
 
+def test_a_rank_gets_its_part_of_a_sum_rounded_once():
+    run_ready(
+        3,
+        SETUP
+        + """
+    for compression, step in ((E4M3, 2.0**-4), (E5M2, 2.0**-3)):
+        for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+            brought = torch.stack([torch.randn(50, 41, generator=torch.Generator().manual_seed(other)).to(dtype) for other in range(size)]).double()
+            allowed = step * brought.abs().mean(0) + (2.0**-8 if dtype == torch.bfloat16 else 2.0**-9)
+            part = hvd.reducescatter(brought[rank].to(dtype), op=hvd.Average, compression=compression)
+            rows = slice(17 * rank, min(17 * rank + 17, 50))
+            assert part.dtype == dtype and part.shape == (rows.stop - rows.start, 41)
+            assert ((part.double() - brought.mean(0)[rows]).abs() <= allowed[rows]).all(), (compression, dtype)
+            whole = hvd.reduce(brought[rank].to(dtype), 2, op=hvd.Average, compression=compression)
+            if rank == 2:
+                assert ((whole.double() - brought.mean(0)).abs() <= allowed).all(), (compression, dtype)
+    parts = hvd.grouped_reducescatter([torch.ones(3), torch.full((6,), 1e-6)], op=hvd.Sum, compression=E4M3)
+    assert torch.equal(parts[0], torch.full((1,), 3.0)) and torch.allclose(parts[1], torch.tensor(3e-6), rtol=0.1)
+    """,
+    )
+
+
 def test_what_they_are_not_for_is_refused_before_it_is_sent():
     run_ready(
         2,
@@ -81,8 +103,7 @@ def test_what_they_are_not_for_is_refused_before_it_is_sent():
         ("'{}': elements of int32 cannot travel as float8_e4m3fn", lambda name: hvd.allreduce(x.int(), name=name, compression=E4M3)),
         ("'{}': elements travel as float8_e5m2 for a sum or an average, not for max", lambda name: hvd.allreduce(x, name=name, op=hvd.Max, compression=E5M2)),
         ("'{}': elements travel as float8_e4m3fn for a sum or an average, not for adasum", lambda name: hvd.allreduce(x, name=name, op=hvd.Adasum, compression=E4M3)),
-        ("'{}': only allreduce has elements that travel as float8_e4m3fn", lambda name: hvd.reducescatter(x, name=name, compression=E4M3)),
-        ("'{}': only allreduce has elements that travel as float8_e4m3fn", lambda name: hvd.reduce(x, 0, name=name, compression=E4M3)),
+        ("'{}': elements travel as float8_e4m3fn for a sum or an average, not for min", lambda name: hvd.reducescatter(x, name=name, op=hvd.Min, compression=E4M3)),
     ]
     for number, (text, call) in enumerate(refused):
         try:

@@ -101,9 +101,10 @@ struct Entry {
   double prescale = 1.0;
   double postscale = 1.0;
   /// float16 or bfloat16: float32 and float64 elements travel as that; others travel as they are.
-  /// float8_e4m3fn or float8_e5m2, for a sum or an average of floats by an allreduce, and nothing else: they
-  /// travel as block-scaled floats ("MXFP8"). Each 32 elements have a scale, a power of two for which none is
-  /// too large. Elements are rounded to 4 or 3 bits of precision, sums made in float32, and rounded again.
+  /// float8_e4m3fn or float8_e5m2, for a sum or an average of floats, and nothing else: they travel as
+  /// block-scaled floats ("MXFP8"). Each 32 elements have a scale, a power of two for which none is too
+  /// large. Elements are rounded to 4 or 3 bits of precision, and sums made in float32. An allreduce rounds
+  /// them again, so that all ranks get the same; reducescatter and reduce do not.
   DType wire = DType::float32;
   bool absent = false;  ///< this rank has nothing to add and counts as zeros; `input` is not read
   /// Not empty: this rank cannot bring its tensor, and this is why, as it follows "rank 1's ", such as

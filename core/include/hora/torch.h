@@ -45,7 +45,7 @@ namespace hora {
 
 /// The form of elements on their way between ranks. Sums are made in float32 all the same. mxfp8_e4m3 and
 /// mxfp8_e5m2 are floats of 8 bits with a scale for each 32 of them (Entry::wire): for a sum or an average of
-/// floats by an allreduce. Anything else that has them throws Error(invalid_argument). The values of sparse
+/// floats. Anything else that has them throws Error(invalid_argument). The values of sparse
 /// tensors then travel as bfloat16.
 enum class Compression { none, fp16, bf16, mxfp8_e4m3, mxfp8_e5m2 };
 

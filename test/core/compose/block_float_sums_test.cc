@@ -10,6 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -27,20 +29,32 @@ Floats normal_floats(unsigned seed, std::size_t count) {
   return values;
 }
 
-/// The tensors of each rank after a sum of the segments of all ranks, which are [rank][segment].
-std::vector<std::vector<Floats>> summed(std::vector<std::vector<Floats>> inputs, const Reduction& reduction,
-                                        std::size_t round_bytes) {
-  const auto ranks = static_cast<int>(inputs.size());
+/// Calls use(rank, sums) on each rank, and returns the bytes that each of them has asked for.
+std::vector<std::size_t> on_ranks(int ranks, std::size_t round_bytes,
+                                  const std::function<void(std::size_t rank, BlockFloatSums&)>& use) {
   const auto rendezvous = std::make_shared<local::Rendezvous>(ranks);
+  std::vector<std::size_t> asked(static_cast<std::size_t>(ranks));
   run_ranks(ranks, [&](int rank) {
     const auto collective = local::make_local_collective(rendezvous, rank);
     const auto stream = make_host_stream();
+    std::shared_ptr<std::byte> memory;
+    BlockFloatSums sums(*stream, *collective, rank, ranks, round_bytes, [&](std::size_t bytes) {
+      asked[static_cast<std::size_t>(rank)] = bytes;
+      memory = allocate_zeroed(bytes);
+      return memory.get();
+    });
+    use(static_cast<std::size_t>(rank), sums);
+  });
+  return asked;
+}
+
+/// The tensors of each rank after a sum of the segments of all ranks, which are [rank][segment].
+std::vector<std::vector<Floats>> summed(std::vector<std::vector<Floats>> inputs, const Reduction& reduction,
+                                        std::size_t round_bytes) {
+  on_ranks(static_cast<int>(inputs.size()), round_bytes, [&](std::size_t rank, BlockFloatSums& sums) {
     std::vector<Segment> segments;
-    for (auto& each : inputs[static_cast<std::size_t>(rank)])
-      segments.push_back({each.data(), each.data(), each.size()});
-    BlockFloatSums sums(*stream, *collective, rank, ranks, round_bytes);
-    const auto memory = allocate_zeroed(sums.memory_bytes(segments));
-    sums.allreduce(segments, DType::float32, reduction, memory.get(), nullptr);
+    for (auto& each : inputs[rank]) segments.push_back({each.data(), each.data(), each.size()});
+    sums.allreduce(segments, DType::float32, reduction, nullptr);
   });
   return inputs;
 }
@@ -99,16 +113,68 @@ TEST(BlockFloatSumsTest, KeepWithinTheErrorOfTwoRoundings) {
   }
 }
 
+/// The outputs are the beginnings of the inputs, whose elements are `dtype`.
+template <typename Element>
+void expect_scattered(const std::vector<std::size_t>& counts, DType dtype, std::size_t round_bytes) {
+  const std::size_t ranks = counts.size();
+  const std::size_t all = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  const SlowBlockFloats format(DType::float8_e4m3fn);
+  std::vector<Floats> brought;
+  std::vector<std::vector<Element>> inputs;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    brought.push_back(normal_floats(static_cast<unsigned>(rank), all));
+    inputs.emplace_back(brought.back().begin(), brought.back().end());
+  }
+  const auto asked =
+      on_ranks(static_cast<int>(ranks), round_bytes, [&](std::size_t rank, BlockFloatSums& sums) {
+        sums.reducescatter({inputs[rank].data(), inputs[rank].data(), all}, counts, dtype,
+                           {DType::float8_e4m3fn, ReduceOp::sum, 2.0, 3.0, 4});
+      });
+  EXPECT_EQ(asked, std::vector<std::size_t>(ranks, asked[0]));
+  std::size_t first = 0;
+  for (std::size_t rank = 0; rank < ranks; first += counts[rank++]) {
+    Floats sum(counts[rank]);
+    for (const Floats& from : brought) {
+      Floats part(from.begin() + static_cast<std::ptrdiff_t>(first),
+                  from.begin() + static_cast<std::ptrdiff_t>(first + counts[rank]));
+      for (float& value : part) value *= 2.0F;
+      part = format.rounded(part);
+      for (std::size_t i = 0; i < part.size(); ++i) sum[i] += part[i];
+    }
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      ASSERT_EQ(inputs[rank][i], static_cast<Element>(sum[i] * 0.75F)) << rank << ", element " << i;
+    for (std::size_t i = sum.size(); i < all; ++i)
+      ASSERT_EQ(inputs[rank][i], static_cast<Element>(brought[rank][i])) << "it is not the output";
+  }
+}
+
+TEST(BlockFloatSumsTest, GiveEachRankItsPartWhichIsRoundedOnce) {
+  const std::vector<std::vector<std::size_t>> parts{
+      {77}, {1, 0}, {33, 32}, {0, 4000, 31}, {700, 1500, 1, 0}, {0, 0, 0, 5000}};
+  for (const auto& counts : parts) {
+    for (const std::size_t round_bytes : {std::size_t{1}, std::size_t{30'000}, kLargeRound}) {
+      expect_scattered<float>(counts, DType::float32, round_bytes);
+      expect_scattered<double>(counts, DType::float64, round_bytes);
+    }
+  }
+}
+
 TEST(BlockFloatSumsTest, TakeMemoryOfTheSizeOfARoundOnly) {
-  const auto rendezvous = std::make_shared<local::Rendezvous>(1);
-  const auto collective = local::make_local_collective(rendezvous, 0);
-  const auto stream = make_host_stream();
-  const Segment large{nullptr, nullptr, 100'000'000};
-  EXPECT_LE(BlockFloatSums(*stream, *collective, 0, 4, kLargeRound).memory_bytes({&large, 1}),
-            kLargeRound * 9 / 4);
-  const Segment small{nullptr, nullptr, 1};
-  EXPECT_EQ(BlockFloatSums(*stream, *collective, 0, 4, kLargeRound).memory_bytes({&small, 1}),
-            6 * 16 * kBlockBytes);
+  constexpr std::size_t kCount = 3'000'000;
+  Floats values(kCount);
+  const Reduction reduction{DType::float8_e4m3fn, ReduceOp::sum};
+  const auto reduced = [&](std::size_t count) {
+    return on_ranks(1, kLargeRound, [&](std::size_t /*rank*/, BlockFloatSums& sums) {
+      const Segment segment{values.data(), values.data(), count};
+      sums.allreduce({&segment, 1}, DType::float32, reduction, nullptr);
+    })[0];
+  };
+  EXPECT_LE(reduced(kCount), kLargeRound * 3);
+  EXPECT_EQ(reduced(1), 3 * 16 * kBlockBytes);
+  const auto scattered = on_ranks(1, kLargeRound, [&](std::size_t /*rank*/, BlockFloatSums& sums) {
+    sums.reducescatter({values.data(), values.data(), kCount}, {{kCount}}, DType::float32, reduction);
+  });
+  EXPECT_LE(scattered[0], kLargeRound);
 }
 
 }  // namespace

@@ -421,10 +421,13 @@ void use_two_hosts(const Config& config) {
     }
     std::vector<float> parts{0, 1, 2, 3};
     std::vector<float> part(1);
-    Entry scatter = on_gpu(hora, Operation::reducescatter, "s", DType::float32, parts);
-    scatter.output = part.data();
-    hora.submit(scatter).wait();
-    EXPECT_EQ(part, std::vector<float>(1, 4 * static_cast<float>(rank)));
+    for (const DType wire : {DType::float32, DType::float8_e4m3fn}) {
+      Entry scatter = on_gpu(hora, Operation::reducescatter, "s", DType::float32, parts);
+      scatter.output = part.data();
+      scatter.wire = wire;
+      hora.submit(scatter).wait();
+      EXPECT_EQ(part, std::vector<float>(1, 4 * static_cast<float>(rank)));
+    }
   });
 }
 

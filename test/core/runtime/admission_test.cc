@@ -73,10 +73,14 @@ TEST(Admit, TakesBlockScaledFloatsForSumsAndAveragesOfFloatsOnly) {
             "let them travel as they are");
   entry = good();
   entry.wire = DType::float8_e4m3fn;
-  entry.operation = Operation::reducescatter;
+  for (const Operation operation : {Operation::reducescatter, Operation::reduce}) {
+    entry.operation = operation;
+    EXPECT_TRUE(travels_in_blocks(admit(entry, 0, sets).request)) << name(operation);
+  }
+  entry.operation = Operation::scan;
+  entry.op = ReduceOp::sum;
   EXPECT_EQ(refusal(entry),
-            "'w': only allreduce has elements that travel as float8_e4m3fn; let those of reducescatter "
-            "travel as bfloat16");
+            "'w': elements of scan cannot travel as float8_e4m3fn; let them travel as they are");
   entry = good();
   for (const DType wire : {DType::float8_e4m3fnuz, DType::float8_e5m2fnuz, DType::float8_e8m0fnu}) {
     entry.wire = wire;

@@ -202,6 +202,31 @@ TEST(Runtime, SendsBlockScaledFloats) {
   }
 }
 
+TEST(Runtime, SendsBlockScaledFloatsToTheRanksThatWantTheSum) {
+  run_local_job(3, [](Runtime& hora) {
+    for (const std::int64_t rows : {2, 3, 100'000}) {
+      const auto own = scattered_rows(rows, 3)[static_cast<std::size_t>(hora.rank())];
+      std::vector<float> x(static_cast<std::size_t>(rows * 5), 1.0F + 0x1p-9F);
+      std::vector<float> part(static_cast<std::size_t>(own * 5));
+      Entry scattered = in_place(Operation::reducescatter, "x", DType::float32, x);
+      scattered.shape = {rows, 5};
+      scattered.output = part.data();
+      scattered.op = ReduceOp::sum;
+      scattered.wire = DType::float8_e4m3fn;
+      EXPECT_EQ(hora.submit(scattered).wait().shape, (std::vector<std::int64_t>{own, 5}));
+      ASSERT_EQ(part, std::vector<float>(part.size(), 3.0F));
+
+      std::vector<float> y(x.size(), 17.0F);  // travels as 16
+      Entry reduced = in_place(Operation::reduce, "y", DType::float32, y);
+      reduced.op = ReduceOp::sum;
+      reduced.root = 1;
+      reduced.wire = DType::float8_e5m2;
+      hora.submit(reduced).wait();
+      ASSERT_EQ(y, std::vector<float>(y.size(), hora.rank() == 1 ? 48.0F : 17.0F));
+    }
+  });
+}
+
 TEST(Runtime, ARankThatIsAbsentCountsAsZeros) {
   run_local_job(3, [](Runtime& hora) {
     std::vector<float> x(4, 6.0F);

@@ -99,7 +99,8 @@ def compressed(rank: int, size: int) -> None:
     x = whole_numbers((5000,), torch.float32, rank)
     kinds = hvd.Compression
     for compression in (kinds.fp16, kinds.bf16, kinds.mxfp8_e4m3, kinds.mxfp8_e5m2):
-        compare(hvd.allreduce, x, op=hvd.Sum, compression=compression)
+        for operation in (hvd.allreduce, hvd.reducescatter):
+            compare(operation, x, op=hvd.Sum, compression=compression)
     compare(hvd.allreduce, x, op=hvd.Sum, prescale_factor=0.5, postscale_factor=4.0)
 
 
