@@ -56,25 +56,27 @@ void expect_nearest(std::uint16_t narrow(float), float widen(std::uint16_t), uns
 }
 
 /// Each float32 gives the value of the one before it, or the next value. So only those between two middles
-/// give a value.
+/// give a value. Negative ones give the same with the other sign.
 template <std::uint16_t (*kNarrow)(float)>
 void expect_steps_in_all_float32(std::uint16_t infinite) {
   constexpr std::uint32_t kInfinite = 0x7F800000;
+  constexpr std::uint32_t kNegative = 0x80000000;
   const auto narrow = [](std::uint32_t bits) -> std::uint32_t { return kNarrow(std::bit_cast<float>(bits)); };
   std::uint32_t before = 0;
   std::uint32_t wrong = 0;
   for (std::uint32_t bits = 0; bits <= kInfinite; ++bits) {
     const std::uint32_t now = narrow(bits);
     wrong |= (now - before) & ~1U;
+    wrong |= narrow(bits | kNegative) ^ now ^ 0x8000U;
     before = now;
   }
-  for (std::uint32_t bits = 0; bits <= kInfinite; bits += 0x11)
-    wrong |= narrow(bits | 0x80000000U) ^ narrow(bits) ^ 0x8000U;
   EXPECT_EQ(wrong, 0U);
   EXPECT_EQ(narrow(0), 0U);
   EXPECT_EQ(narrow(kInfinite), infinite);
-  for (std::uint32_t bits = kInfinite + 1; bits < 0x80000000U; ++bits)
-    wrong |= (narrow(bits) & 0x7FFFU) > infinite ? 0U : 1U;
+  for (std::uint32_t bits = kInfinite + 1; bits < kNegative; ++bits) {
+    for (const std::uint32_t sign : {0U, kNegative})
+      wrong |= (narrow(bits | sign) & 0x7FFFU) > infinite ? 0U : 1U;
+  }
   EXPECT_EQ(wrong, 0U) << "a NaN that is none any more";
 }
 

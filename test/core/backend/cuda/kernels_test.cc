@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hora::cuda {
@@ -37,10 +38,20 @@ Memory memory(std::size_t bytes) {
   return made;
 }
 
-/// The least sectors that these bytes can lie in, as a part of those that were touched.
-double efficiency(const MemoryTraffic& traffic, Direction direction, std::size_t bytes) {
-  const double least = static_cast<double>(bytes) / MemoryTraffic::kSectorBytes;
-  return least / static_cast<double>(traffic.sectors(direction));
+/// The bytes that a kernel has to move, and its least efficiency: the sectors that so many bytes can lie in,
+/// as a part of those that were touched.
+struct Needed {
+  std::size_t bytes = 0;
+  double efficiency = 0;
+};
+
+void expect_efficient(const MemoryTraffic& traffic, const Needed& stored, const Needed& loaded,
+                      const std::string& kernel) {
+  for (const auto& [direction, needed] : {std::pair{Direction::store, stored}, {Direction::load, loaded}}) {
+    const double least = static_cast<double>(needed.bytes) / MemoryTraffic::kSectorBytes;
+    EXPECT_GE(least / static_cast<double>(traffic.sectors(direction)), needed.efficiency)
+        << kernel << (direction == Direction::store ? ", stores" : ", loads");
+  }
 }
 
 void run(const std::string& name, const void* table, unsigned grid, MemoryTraffic& traffic) {
@@ -70,15 +81,13 @@ TEST(Kernels, TouchFewMoreSectorsThanAlignedElementsLieIn) {
   const Memory from = memory(kCount * sizeof(double));
   const Move bytes{to.get(), from.get(), kCount};
   const auto copied = traffic_of("hora_copy", {&bytes, 1}, 1, 1, 1.0);
-  EXPECT_GE(efficiency(copied, Direction::store, kCount), kLeast);
-  EXPECT_GE(efficiency(copied, Direction::load, kCount), kLeast);
+  expect_efficient(copied, {kCount, kLeast}, {kCount, kLeast}, "copy");
   for (const auto& target : kKinds) {
     for (const auto& source : kKinds) {
       const Move move{to.get(), from.get(), kCount};
       const std::string name = "hora_move_" + target.name + "_" + source.name;
       const auto traffic = traffic_of(name, {&move, 1}, target.size, source.size, 0.5);
-      EXPECT_GE(efficiency(traffic, Direction::store, kCount * target.size), kLeast) << name;
-      EXPECT_GE(efficiency(traffic, Direction::load, kCount * source.size), kLeast) << name;
+      expect_efficient(traffic, {kCount * target.size, kLeast}, {kCount * source.size, kLeast}, name);
     }
     if (target.size == sizeof(double)) continue;
     SmallSum sum{};
@@ -90,8 +99,8 @@ TEST(Kernels, TouchFewMoreSectorsThanAlignedElementsLieIn) {
     for (int i = 0; i < 3; ++i) sum.from[i] = reinterpret_cast<std::uint64_t>(from.get());
     MemoryTraffic traffic;
     run("hora_sum_" + target.name, &sum, sum_blocks(kCount, sum.unit), traffic);
-    EXPECT_GE(efficiency(traffic, Direction::store, kCount * target.size), kLeast) << target.name;
-    EXPECT_GE(efficiency(traffic, Direction::load, 3 * kCount * target.size), kLeast) << target.name;
+    expect_efficient(traffic, {kCount * target.size, kLeast}, {3 * kCount * target.size, kLeast},
+                     "sum of " + target.name);
   }
 }
 
@@ -114,12 +123,12 @@ TEST(Kernels, TouchFewMoreSectorsThanBlocksLieIn) {
       const Filled filled = fill(*table, {&move, 1}, true, kMultiprocessors);
       MemoryTraffic there;
       run("hora_quantize_" + format + "_" + kind.name, table.get(), filled.tiles, there);
-      EXPECT_GE(efficiency(there, Direction::load, kCount * kind.size), least) << kind.name;
-      EXPECT_GE(efficiency(there, Direction::store, kCount * 33 / 32), kBlocks) << kind.name;
+      expect_efficient(there, {kCount * 33 / 32, kBlocks}, {kCount * kind.size, least},
+                       "blocks of " + kind.name);
       MemoryTraffic back;
       run("hora_dequantize_" + kind.name + "_" + format, table.get(), filled.tiles, back);
-      EXPECT_GE(efficiency(back, Direction::load, kCount * 33 / 32), kBlocks) << kind.name;
-      EXPECT_GE(efficiency(back, Direction::store, kCount * kind.size), least) << kind.name;
+      expect_efficient(back, {kCount * kind.size, least}, {kCount * 33 / 32, kBlocks},
+                       kind.name + " of blocks");
     }
     SmallBlockSum sum{number(blocks), number(blocks) + kCount, kCount, 1.0, 2, kThreads * kDepth, {}, {}};
     for (int i = 0; i < 2; ++i) {
@@ -129,8 +138,8 @@ TEST(Kernels, TouchFewMoreSectorsThanBlocksLieIn) {
     MemoryTraffic traffic;
     run("hora_sum_" + format, &sum, static_cast<unsigned>(tiles_of(block_walk(kCount), sum.tile_units)),
         traffic);
-    EXPECT_GE(efficiency(traffic, Direction::load, 2 * kCount * 33 / 32), kBlocks);
-    EXPECT_GE(efficiency(traffic, Direction::store, kCount * 33 / 32), kBlocks);
+    expect_efficient(traffic, {kCount * 33 / 32, kBlocks}, {2 * kCount * 33 / 32, kBlocks},
+                     "sum of " + format);
   }
 }
 
@@ -160,16 +169,13 @@ TEST(Kernels, TouchFewMoreSectorsThanTheGradientsOfResNet50LieIn) {
         std::vector<Move> bytes = moves;
         for (auto& each : bytes) each.count *= sizeof(float);
         const auto copied = traffic_of("hora_copy", bytes, 1, 1, 1.0);
-        EXPECT_GE(efficiency(copied, Direction::store, count * sizeof(float)), kLeast);
-        EXPECT_GE(efficiency(copied, Direction::load, count * sizeof(float)), kLeast);
+        expect_efficient(copied, {count * sizeof(float), kLeast}, {count * sizeof(float), kLeast}, "copy");
       }
     }
     const auto pack = traffic_of("hora_move_" + packed.name + "_f32", packs, packed.size, 4, 0.5);
-    EXPECT_GE(efficiency(pack, Direction::store, count * packed.size), kLeast) << packed.name;
-    EXPECT_GE(efficiency(pack, Direction::load, count * sizeof(float)), kLeast) << packed.name;
+    expect_efficient(pack, {count * packed.size, kLeast}, {count * sizeof(float), kLeast}, packed.name);
     const auto unpack = traffic_of("hora_move_f32_" + packed.name, unpacks, 4, packed.size, 0.5);
-    EXPECT_GE(efficiency(unpack, Direction::store, count * sizeof(float)), kLeast) << packed.name;
-    EXPECT_GE(efficiency(unpack, Direction::load, count * packed.size), kLeast) << packed.name;
+    expect_efficient(unpack, {count * sizeof(float), kLeast}, {count * packed.size, kLeast}, packed.name);
   }
 }
 
