@@ -69,6 +69,9 @@ void WorkQueue::carry_out_on_host(Executor& host, std::span<const Decision> deci
   switch (first.request.operation) {
     case Operation::add_process_set: return changes_.add(first, decided);
     case Operation::remove_process_set: return changes_.remove(first, decided);
+    case Operation::join:  // stand-ins on the GPU: freeing them later would wait for graphs that run by then
+      groups_.gpu().drain();
+      break;
     default: break;
   }
   const TimePoint start = Clock::now();

@@ -466,6 +466,30 @@ TEST(GpuLanes, AddAProcessSetWhileOneGpuWaitsForAnInput) {
   });
 }
 
+/// Afterwards a graph may run, and the stand-ins' memory cannot be freed without waiting for it.
+TEST(GpuLanes, EndAJoinWhenNoStandInIsUnderWayAnyMore) {
+  local::LocalGroup group(2);
+  Gate gate;
+  run_ranks(2, [&](int rank) {
+    Runtime hora = join_with_gpu(group, rank, 2);
+    std::vector<float> x(10, 1);
+    Entry entry = on_gpu(hora, Operation::allreduce, "late", DType::float32, x);
+    if (rank == 1) entry.stream = &gate;  // which holds up what comes behind it
+    hora.submit(entry).wait_on(nullptr);
+    std::vector<float> y(10, 1);
+    if (rank == 0) hora.submit(on_gpu(hora, Operation::allreduce, "y", DType::float32, y)).wait_on(nullptr);
+    std::optional<std::jthread> computing;
+    if (rank == 1) {
+      computing.emplace([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));  // a join that does not wait is faster
+        gate.open();
+      });
+    }
+    hora.join();
+    EXPECT_TRUE(gate.is_open());
+  });
+}
+
 /// A job of three ranks that goes on with other ranks than before.
 void go_on(const std::function<void(Runtime&)>& rank_main) {
   local::LocalGroup group(3);
