@@ -101,7 +101,7 @@ RankAssignment torchrun(const LookUp& variables) {
     assignment.cross_size = in.number("GROUP_WORLD_SIZE", 1, assignment.size);
     assignment.cross_rank = in.number("GROUP_RANK", 0, assignment.cross_size - 1);
   }
-  assignment.job = in.name({"TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"});
+  assignment.job = in.name({kTorchrunJob, "MASTER_ADDR", "MASTER_PORT"});
   assignment.first_host = in.text("MASTER_ADDR");
   return assignment;
 }
@@ -250,7 +250,8 @@ std::uint64_t hash(std::string_view text) {
 }  // namespace
 
 std::optional<RankAssignment> find_rank_assignment(const LookUp& variables) {
-  if (variables("TORCHELASTIC_RUN_ID")) return torchrun(variables);
+  if (const auto job = variables(kTorchrunJob); job && !job->starts_with(kHrunsJob))
+    return torchrun(variables);
   if (is_jsrun(variables)) return jsrun(variables);
   if (variables("OMPI_COMM_WORLD_RANK")) return open_mpi(variables);
   if (is_pmi(variables)) return pmi(variables);

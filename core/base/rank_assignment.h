@@ -23,6 +23,11 @@ struct RankAssignment {
   std::string first_host;  ///< where rank 0 is; empty: not told
 };
 
+/// torchrun's name of its job. hrun sets it, too, with `kHrunsJob` before the name: the variables of torchrun
+/// are then hrun's, and say nothing about a process that another launcher has started inside of its ranks.
+inline constexpr const char* kTorchrunJob = "TORCHELASTIC_RUN_ID";
+inline constexpr const char* kHrunsJob = "hrun:";
+
 /// The value of a variable of the environment, if it is set and not empty.
 using LookUp = std::function<std::optional<std::string>(const char* name)>;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner/launch/environment.h"
 
+#include "core/base/rank_assignment.h"
+
 #include <hora/status.h>
 
 #include <fmt/format.h>
@@ -28,8 +30,8 @@ constexpr std::array<const char*, 6> kHorovods{"HOROVOD_RANK",       "HOROVOD_SI
                                                "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE"};
 
 /// As torchrun names them: torch.distributed and much else find their way by these.
-constexpr std::array<const char*, 6> kTorchrun{
-    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "TORCHELASTIC_RUN_ID"};
+constexpr std::array<const char*, 5> kTorchrun{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+                                               "GROUP_RANK"};
 
 bool is_one_of(const auto& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -78,8 +80,10 @@ void tell_as_torchrun_does(std::vector<std::string>& settings, const RankFacts& 
   settings.push_back(fmt::format("LOCAL_RANK={}", facts.placement.local_rank));
   settings.push_back(fmt::format("LOCAL_WORLD_SIZE={}", facts.placement.local_size));
   settings.push_back(fmt::format("GROUP_RANK={}", facts.placement.host));
-  // Without it Lightning asks Slurm and MPI which rank this is, and starts MPI for that.
-  settings.push_back("TORCHELASTIC_RUN_ID=" + facts.coordinator);
+  // Lightning looks for this variable first. If it is missing, Lightning asks Slurm, and starts MPI to ask
+  // that.
+  if (!sets(settings, kTorchrunJob))
+    settings.push_back(fmt::format("{}={}{}", kTorchrunJob, kHrunsJob, facts.coordinator));
   if (!sets(settings, "MASTER_ADDR")) settings.push_back("MASTER_ADDR=" + facts.master_address);
   if (!sets(settings, "MASTER_PORT")) settings.push_back(fmt::format("MASTER_PORT={}", facts.master_port));
 }

@@ -66,17 +66,22 @@ def needs(package: str) -> pytest.MarkDecorator:
 
 
 def finished(*words: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs a program to its end: that of all processes which have its output."""
-    return subprocess.run(
-        words,
-        cwd=ROOT,
-        env=environment_with({"OMP_NUM_THREADS": "1", **(environment or {})}),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LONGEST,
-        check=False,
-    )
+    """Runs a program to its end: that of all processes which have its output. It finds no mpi4py: Lightning
+    asks MPI for the rank if no launcher has told it, and Open MPI may fail to start the daemon for that."""
+    with tempfile.TemporaryDirectory(prefix="hora-", dir="/tmp") as folder:
+        (pathlib.Path(folder) / "mpi4py.py").write_text("raise ImportError\n")
+        path = [folder, *filter(None, [os.environ.get("PYTHONPATH")])]
+        settings = {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(path), **(environment or {})}
+        return subprocess.run(
+            words,
+            cwd=ROOT,
+            env=environment_with(settings),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LONGEST,
+            check=False,
+        )
 
 
 def ray_in(folder: str) -> dict[str, str]:
@@ -148,10 +153,11 @@ def test_lightning_asks_neither_slurm_nor_mpi_for_the_rank_that_hrun_has_given()
     )
     print(trainer.global_rank, trainer.local_rank, trainer.world_size, "mpi4py.MPI" in sys.modules)
     """
-    result = finished(
-        *UNDER_HRUN,
+    result = hrun(
+        *UNDER_HRUN[1:],
         "-c",
         textwrap.dedent(program),
+        seconds=LONGEST,
         environment={"SLURM_JOB_ID": "7", "SLURM_NTASKS": "8", "SLURM_PROCID": "5", "SLURM_LOCALID": "5"},
     )
     assert importlib.util.find_spec("mpi4py") is not None

@@ -231,6 +231,9 @@ TEST(RankAssignment, IsFluxs) {
 TEST(RankAssignment, IsTorchrunsUnderAnyOther) {
   for (const auto& outer : {kSlurm, kDaemon, kOpenMpi, kHydra, kFlux})
     EXPECT_EQ(launcher_in(outer + kTorchrun), "torchrun");
+  const Variables hruns{{"TORCHELASTIC_RUN_ID", "hrun:10.0.0.1:4000"}};
+  for (const auto& inner : {kSlurm, kOpenMpi, kHydra, kFlux})
+    EXPECT_EQ(launcher_in(kTorchrun + hruns + inner), launcher_in(inner)) << "in a rank of hrun's";
 }
 
 TEST(RankAssignment, NeedsASizeWithPmix) {

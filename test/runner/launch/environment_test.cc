@@ -63,7 +63,7 @@ TEST(RankEnvironment, TellsTheRankWhoItIsAsTorchrunDoes) {
   const auto settings = rank_environment({}, "", facts);
   for (const char* expected :
        {"RANK=1", "WORLD_SIZE=3", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=3", "GROUP_RANK=0",
-        "MASTER_ADDR=127.0.0.1", "MASTER_PORT=4001", "TORCHELASTIC_RUN_ID=127.0.0.1:4000"}) {
+        "MASTER_ADDR=127.0.0.1", "MASTER_PORT=4001", "TORCHELASTIC_RUN_ID=hrun:127.0.0.1:4000"}) {
     EXPECT_THAT(settings, Contains(expected));
   }
 }
@@ -80,12 +80,14 @@ TEST(RankEnvironment, ForgetsAnOuterTorchrun) {
 }
 
 TEST(RankEnvironment, TheUserChoosesWhereTorchMeets) {
-  const Variables chosen{{"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29500"}};
+  const Variables chosen{
+      {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29500"}, {"TORCHELASTIC_RUN_ID", "digits"}};
   RankFacts facts;
   facts.master_port = 4001;
   const auto settings = rank_environment(job_environment({"MASTER_PORT=1"}, chosen), "", facts);
   EXPECT_THAT(settings, Contains("MASTER_ADDR=localhost"));
   EXPECT_THAT(settings, Contains("MASTER_PORT=29500"));
+  EXPECT_THAT(settings, Contains("TORCHELASTIC_RUN_ID=digits"));
   EXPECT_THAT(settings, Not(Contains("MASTER_ADDR=127.0.0.1")));
   EXPECT_THAT(settings, Not(Contains("MASTER_PORT=4001")));
 }
