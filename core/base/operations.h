@@ -20,7 +20,7 @@ struct OperationTraits {
   std::string_view name;   ///< as in MPI
   bool has_tensor = true;  ///< a barrier, or a change of members, has none
   bool reduces = false;    ///< has a ReduceOp and scale factors
-  bool packs = false;      ///< a Packer carries it out: float32 and float64 may travel as Entry::wire
+  bool packs = false;      ///< it reduces with a Packer, or in blocks: floats may travel as Entry::wire
   bool has_root = false;
   bool by_rows = false;       ///< tensors are cut or joined along the first dimension
   bool sizes_output = false;  ///< ranks may bring different numbers of rows; see sizes_its_output

@@ -110,9 +110,7 @@ void BlockFloatSums::allreduce_round(std::span<const Part> parts, std::size_t bl
 void BlockFloatSums::reducescatter(const Segment& segment, std::span<const std::size_t> counts, DType dtype,
                                    const Reduction& reduction) {
   const std::size_t longest = *std::max_element(counts.begin(), counts.end());
-  // A rank's blocks of a round, and those that it gets; their values; and a result that is not float32.
-  const std::size_t most =
-      std::min(whole_alignments(blocks_of(longest)), most_blocks(2 * kBlockBytes + kValueBytes) / ranks_);
+  const std::size_t most = std::min(whole_alignments(blocks_of(longest)), most_blocks(kBlockBytes) / ranks_);
   const auto shares_from = [&](std::size_t begin) {
     Shares shares{{0}};
     for (const std::size_t count : counts) {
@@ -122,7 +120,9 @@ void BlockFloatSums::reducescatter(const Segment& segment, std::span<const std::
     return shares;
   };
   const std::size_t whole_bytes = shares_from(0).blocks() * kBlockBytes;
-  std::byte* const whole = memory_(whole_bytes + ranks_ * most * (kBlockBytes + kValueBytes));
+  // All blocks of a rank; this rank's share of all ranks; and some of its values.
+  std::byte* const whole =
+      memory_(whole_bytes + ranks_ * (most * kBlockBytes + std::min(most, some_blocks()) * kValueBytes));
   std::byte* const received = whole + whole_bytes;
   std::byte* const values = received + ranks_ * most * kBlockBytes;
   for (std::size_t begin = 0; begin < longest; begin += most * kBlockFloats) {
@@ -144,21 +144,27 @@ void BlockFloatSums::reducescatter(const Segment& segment, std::span<const std::
   }
 }
 
-void BlockFloatSums::add(std::span<const BlockFloats> sources, std::size_t count, const Reduction& reduction,
+void BlockFloatSums::add(std::vector<BlockFloats> sources, std::size_t count, const Reduction& reduction,
                          std::byte* values, std::byte* output, DType dtype) {
-  std::vector<BlockMove> moves;
-  std::vector<const void*> added;
-  for (const BlockFloats& source : sources) {
-    std::byte* const place = values + added.size() * blocks_of(count) * kValueBytes;
-    moves.push_back({source, nullptr, place, count});
-    added.push_back(place);
-  }
-  stream_.dequantize(moves, {reduction.dtype, DType::float32});
   const double factor = reduction.postscale / reduction.divisor;
-  if (dtype == DType::float32) return stream_.sum(output, added, count, dtype, factor);
-  stream_.sum(values, added, count, DType::float32, factor);
-  const Move narrowed{output, values, count};
-  stream_.move({&narrowed, 1}, {dtype, DType::float32});
+  while (count > 0) {
+    const std::size_t some = std::min(count, some_blocks() * kBlockFloats);
+    std::vector<BlockMove> moves;
+    std::vector<const void*> added;
+    for (BlockFloats& source : sources) {
+      std::byte* const place = values + added.size() * blocks_of(some) * kValueBytes;
+      moves.push_back({source, nullptr, place, some});
+      added.push_back(place);
+      source = {source.elements + some, source.scales + blocks_of(some)};
+    }
+    stream_.dequantize(moves, {reduction.dtype, DType::float32});
+    std::byte* const sum = dtype == DType::float32 ? output : values;
+    stream_.sum(sum, added, some, DType::float32, factor);
+    const Move narrowed{output, values, some};
+    if (sum == values) stream_.move({&narrowed, 1}, {dtype, DType::float32});
+    output += some * size_of(dtype);
+    count -= some;
+  }
 }
 
 void BlockFloatSums::exchange(std::span<const BlockMove> moves, const Shares& shares, DType dtype,

@@ -42,8 +42,8 @@ class BlockFloatSums {
   /// is infinite or not a number. Throws what the collective throws.
   void allreduce(std::span<const Segment> segments, DType dtype, const Reduction& reduction,
                  std::uint32_t* flag);
-  /// The same, but the output gets this rank's part alone: `counts` has the elements of each rank's, which
-  /// lie one after the other in the input. The sum is rounded to `dtype` once.
+  /// The same, but the output gets this rank's part alone. `counts` has the number of elements of each rank's
+  /// part; the parts lie one after the other in the input. The sum is rounded to `dtype` once.
   void reducescatter(const Segment& segment, std::span<const std::size_t> counts, DType dtype,
                      const Reduction& reduction);
 
@@ -81,9 +81,11 @@ class BlockFloatSums {
   /// This rank's share of the blocks of each rank, in memory that `exchange` has filled.
   [[nodiscard]] std::vector<BlockFloats> sources(std::byte* received, std::size_t own) const;
   /// output[i] = the sum of element i of all sources, times what the reduction says. `values`: memory for
-  /// the elements of all sources, as float32.
-  void add(std::span<const BlockFloats> sources, std::size_t count, const Reduction& reduction,
-           std::byte* values, std::byte* output, DType dtype);
+  /// `some_blocks` of each source, as float32.
+  void add(std::vector<BlockFloats> sources, std::size_t count, const Reduction& reduction, std::byte* values,
+           std::byte* output, DType dtype);
+  /// The blocks of each rank whose values, as float32, take what a round does.
+  [[nodiscard]] std::size_t some_blocks() const { return most_blocks(kBlockFloats * sizeof(float)) / ranks_; }
   /// The parts, cut where shares begin, and their blocks in `memory`.
   [[nodiscard]] static std::vector<BlockMove> moves_of(std::span<const Part> parts, const Shares& shares,
                                                        std::size_t element_bytes, std::byte* memory);

@@ -11,9 +11,10 @@ namespace hora {
 
 KindsOnGpu::Kind KindsOnGpu::kind_of(const Entry& entry, int group) {
   const bool reduces = traits(entry.operation).reduces;
-  if (!reduces) return {group, entry.operation, ReduceOp::sum, false, entry.dtype, entry.dtype};
+  const int root = traits(entry.operation).has_root ? entry.root : 0;
+  if (!reduces) return {group, entry.operation, ReduceOp::sum, false, entry.dtype, entry.dtype, root};
   const bool scaled = entry.prescale != 1 || entry.postscale != 1;
-  return {group, entry.operation, entry.op, scaled, entry.dtype, entry.wire};
+  return {group, entry.operation, entry.op, scaled, entry.dtype, entry.wire, root};
 }
 
 void KindsOnGpu::add(const Entry& entry, int group) {
@@ -43,12 +44,14 @@ void KindsOnGpu::check_has(const Entry& entry, int group) const {
                             refused));
   }
   const OperationTraits& operation = traits(entry.operation);
-  throw Error(Code::invalid_argument,
-              fmt::format("{} no {} of {}{} has run on the GPU before, among these ranks and on the way that "
-                          "it takes now: run the step once without a graph, as torch.cuda.graph asks for "
-                          "anyway",
-                          refused, name(entry.operation), name(entry.dtype),
-                          operation.reduces ? " with its op, scaling and compression" : ""));
+  throw Error(
+      Code::invalid_argument,
+      fmt::format("{} no {} of {}{}{} has run on the GPU before, among these ranks and on the way that "
+                  "it takes now: run the step once without a graph, as torch.cuda.graph asks for "
+                  "anyway",
+                  refused, name(entry.operation), name(entry.dtype),
+                  operation.reduces ? " with its op, scaling and compression" : "",
+                  operation.has_root ? fmt::format(" to or from rank {}", entry.root) : ""));
 }
 
 }  // namespace hora

@@ -32,6 +32,7 @@ class KindsOnGpu {
     bool scaled = false;
     DType dtype = DType::float32;
     DType wire = DType::float32;  ///< the dtype for an operation that does not reduce
+    int root = 0;                 ///< NCCL connects ranks that send to each other when they first do
 
     auto operator<=>(const Kind&) const = default;
   };

@@ -541,6 +541,23 @@ TEST_P(CollectiveSuite, SumsBlockScaledFloatsToTheSameBitsEverywhere) {
       });
       sums.allreduce(segments, DType::float32, {format, ReduceOp::sum, 0.5, 0.5, 2}, nullptr);
       EXPECT_EQ(own, expected);
+
+      // Parts of unlike lengths, none at all, and one that has everything.
+      for (const int root : {-1, 0, ranks() - 1}) {
+        std::vector<std::size_t> parts(static_cast<std::size_t>(ranks()));
+        std::size_t all = 0;
+        for (int r = 0; r < ranks(); ++r) {
+          const auto length = static_cast<std::size_t>(root < 0    ? r % 3 * 701 + r / 3
+                                                       : r == root ? 5'000
+                                                                   : 0);
+          parts[static_cast<std::size_t>(r)] = length;
+          all += length;
+        }
+        const std::vector<float> ones(all, 1.0F + 0x1p-9F);
+        std::vector<float> part(parts[static_cast<std::size_t>(rank)]);
+        sums.reducescatter({ones.data(), part.data(), all}, parts, DType::float32, {format, ReduceOp::sum});
+        EXPECT_EQ(part, std::vector<float>(part.size(), static_cast<float>(ranks())));
+      }
     });
   }
 }

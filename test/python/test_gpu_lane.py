@@ -649,7 +649,7 @@ try:
         hvd.broadcast_(root, 1, name="root")
     raise AssertionError("it was not refused")
 except hvd.HoraArgumentError as error:
-    assert "no broadcast of float32 has run on the GPU before" in str(error), error
+    assert "no broadcast of float32 to or from rank 1 has run on the GPU before" in str(error), error
 step()
 root.zero_()
 with Graph() as graph:

@@ -136,7 +136,7 @@ struct hora_entry {
   double prescale;        /* 0 counts as 1, and -0.0 as 0 */
   double postscale;       /* likewise */
   /* HORA_FLOAT16 or HORA_BFLOAT16 for float32 and float64 on the way; HORA_FLOAT8_E4M3FN or HORA_FLOAT8_E5M2
-   * for a sum or an average of floats by an allreduce: block-scaled; 0: as is */
+   * for a sum or an average of floats: block-scaled; 0: as is */
   enum hora_dtype wire;
   int root;              /* broadcast, gather, scatter, reduce: a rank of the job */
   const int64_t* splits; /* alltoall, the root of a scatter: rows for each rank; NULL: equal parts */

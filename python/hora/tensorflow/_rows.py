@@ -177,7 +177,7 @@ def reducescatter(
         tensor: at least 1-dimensional, the same shape on all ranks. If its rows cannot be divided evenly, the
             first ranks get one row more.
         device_dense: not used; there for scripts written for Horovod.
-        compression: Compression.none, fp16 or bf16: how float32 and float64 elements travel.
+        compression: one of Compression: the form of floats on their way between ranks.
         op: as for `allreduce`, but for Adasum.
 
     Raises:

@@ -174,7 +174,7 @@ TEST(BlockFloatSumsTest, TakeMemoryOfTheSizeOfARoundOnly) {
   const auto scattered = on_ranks(1, kLargeRound, [&](std::size_t /*rank*/, BlockFloatSums& sums) {
     sums.reducescatter({values.data(), values.data(), kCount}, {{kCount}}, DType::float32, reduction);
   });
-  EXPECT_LE(scattered[0], kLargeRound);
+  EXPECT_LE(scattered[0], kLargeRound * 3);
 }
 
 }  // namespace

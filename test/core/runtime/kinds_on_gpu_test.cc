@@ -34,6 +34,11 @@ TEST(KindsOnGpu, AreOfAGroupAndOfAllThatDecidesTheWay) {
   EXPECT_FALSE(knows([](Entry& entry) { entry.dtype = DType::float16; }));
   EXPECT_FALSE(knows([](Entry& entry) { entry.wire = DType::float16; }));
   EXPECT_FALSE(knows([](Entry& entry) { entry.operation = Operation::broadcast; }));
+  EXPECT_TRUE(knows([](Entry& entry) { entry.root = 1; })) << "an allreduce has none";
+  sum.operation = Operation::reduce;
+  kinds.add(sum, 0);
+  EXPECT_TRUE(knows([](Entry& /*entry*/) {}));
+  EXPECT_FALSE(knows([](Entry& entry) { entry.root = 1; })) << "other ranks send to each other";
 }
 
 TEST(KindsOnGpu, DoNotCountWhileTheWayIsGoingToChange) {

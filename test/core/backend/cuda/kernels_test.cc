@@ -38,8 +38,8 @@ Memory memory(std::size_t bytes) {
   return made;
 }
 
-/// The bytes that a kernel has to move, and its least efficiency: the sectors that so many bytes can lie in,
-/// as a part of those that were touched.
+/// The bytes that a kernel has to move, and its least efficiency. That is the number of sectors in which so
+/// many bytes can lie, divided by the number of those that were touched.
 struct Needed {
   std::size_t bytes = 0;
   double efficiency = 0;
