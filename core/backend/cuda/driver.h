@@ -33,7 +33,10 @@ struct CudaDriver {
 
   decltype(&::cuMemAlloc) mem_alloc = nullptr;
   decltype(&::cuMemFree) mem_free = nullptr;
-  decltype(&::cuMemAllocAsync) mem_alloc_async = nullptr;
+  decltype(&::cuMemPoolCreate) mem_pool_create = nullptr;
+  decltype(&::cuMemPoolDestroy) mem_pool_destroy = nullptr;
+  decltype(&::cuMemPoolSetAttribute) mem_pool_set_attribute = nullptr;
+  decltype(&::cuMemAllocFromPoolAsync) mem_alloc_from_pool_async = nullptr;
   decltype(&::cuMemFreeAsync) mem_free_async = nullptr;
   decltype(&::cuMemHostAlloc) mem_host_alloc = nullptr;
   decltype(&::cuMemFreeHost) mem_free_host = nullptr;
@@ -97,7 +100,10 @@ void for_each_function(CudaDriver& driver, Visit visit) {
   visit(driver.thread_exchange_stream_capture_mode, "cuThreadExchangeStreamCaptureMode");
   visit(driver.mem_alloc, "cuMemAlloc_v2");
   visit(driver.mem_free, "cuMemFree_v2");
-  visit(driver.mem_alloc_async, "cuMemAllocAsync");
+  visit(driver.mem_pool_create, "cuMemPoolCreate");
+  visit(driver.mem_pool_destroy, "cuMemPoolDestroy");
+  visit(driver.mem_pool_set_attribute, "cuMemPoolSetAttribute");
+  visit(driver.mem_alloc_from_pool_async, "cuMemAllocFromPoolAsync");
   visit(driver.mem_free_async, "cuMemFreeAsync");
   visit(driver.mem_host_alloc, "cuMemHostAlloc");
   visit(driver.mem_free_host, "cuMemFreeHost");

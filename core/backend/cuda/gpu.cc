@@ -6,6 +6,7 @@
 #include "core/backend/cuda/event_pool.h"
 #include "core/backend/cuda/graph_request.h"
 #include "core/backend/cuda/kernel_module.h"
+#include "core/backend/cuda/memory_pool.h"
 #include "core/backend/cuda/stream_frees.h"
 #include "core/backend/cuda/stream_handle.h"
 
@@ -18,6 +19,7 @@
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 // The owners: memory, events, streams and kernels each keep the primary context, none of them the Gpu. So a
@@ -54,8 +56,9 @@ class DriversGpu final : public CudaGpu {
         counters_(std::make_shared<Counters>()),
         frees_(std::make_shared<StreamFrees>(context_)),
         words_(std::make_shared<GraphWords>(context_)),
-        about_(fmt::format("cuda:{}", context_->index())),
-        pools_(context_->attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0) {}
+        about_(fmt::format("cuda:{}", context_->index())) {
+    if (context_->attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0) pool_.emplace(context_);
+  }
 
   [[nodiscard]] int index() const override { return context_->index(); }
 
@@ -105,6 +108,7 @@ class DriversGpu final : public CudaGpu {
   }
 
   [[nodiscard]] std::shared_ptr<GraphRequest> request_in_graph(void* stream) override {
+    if (pool_) pool_->let_no_stream_wait();
     return cuda::request_in_graph(context_, *words_, static_cast<CUstream>(stream));
   }
 
@@ -231,12 +235,12 @@ class DriversGpu final : public CudaGpu {
   std::shared_ptr<std::byte> allocate_in_order(CUstream from, CUstream until, std::size_t bytes) {
     const std::size_t whole = bytes == 0 ? 1 : bytes;
     CUdeviceptr data = 0;
-    if (!pools_) {
+    if (!pool_) {
       check_allocation(driver().mem_alloc(&data, whole), "cuMemAlloc", whole);
       return owned(data, whole, [](const CudaDriver& driver, CUdeviceptr each) { driver.mem_free(each); });
     }
     frees_->go_on(from);
-    check_allocation(driver().mem_alloc_async(&data, whole, from), "cuMemAllocAsync", whole);
+    check_allocation(pool_->allocate(&data, whole, from), "cuMemAllocFromPoolAsync", whole);
     return owned(data, whole,
                  [until, frees = frees_](const CudaDriver&, CUdeviceptr each) { frees->free(until, each); });
   }
@@ -264,7 +268,7 @@ class DriversGpu final : public CudaGpu {
   const std::shared_ptr<StreamFrees> frees_;
   const std::shared_ptr<GraphWords> words_;
   const std::string about_;
-  const bool pools_;
+  std::optional<MemoryPool> pool_;  ///< nothing: the driver has none for this GPU
   std::mutex mutex_;
   std::shared_ptr<const KernelModule> kernels_;  ///< with the mutex; null until a stream is made
 };

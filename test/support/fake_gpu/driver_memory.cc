@@ -11,6 +11,11 @@ using hora::FakeMachine;
 using hora::on_fake_gpu;
 using hora::on_fake_stream;
 
+/// A pool of the driver's.
+struct CUmemPoolHandle_st {
+  int gpu = 0;
+};
+
 namespace {
 
 constexpr int kPoison = 0xA5;
@@ -65,10 +70,32 @@ CUresult cuMemFree(CUdeviceptr data) {
   });
 }
 
-CUresult cuMemAllocAsync(CUdeviceptr* data, std::size_t bytes, CUstream stream) {
-  return fake_call("cuMemAllocAsync", FakeCall::plain, [&](FakeMachine& machine, FakeLock&) {
+CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* wanted) {
+  return fake_call("cuMemPoolCreate", FakeCall::plain, [&](FakeMachine& machine, FakeLock&) {
+    if (!machine.gpu(wanted->location.id).kind.memory_pools) return CUDA_ERROR_NOT_SUPPORTED;
+    *pool = new CUmemPoolHandle_st{wanted->location.id};
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuMemPoolDestroy(CUmemoryPool pool) {
+  return fake_call("cuMemPoolDestroy", FakeCall::returns, [&](FakeMachine&, FakeLock&) {
+    delete pool;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuMemPoolSetAttribute(CUmemoryPool /*pool*/, CUmemPool_attribute which, void* value) {
+  return fake_call("cuMemPoolSetAttribute", FakeCall::plain, [&](FakeMachine&, FakeLock&) {
+    const bool known = which == CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+    return known && *static_cast<const int*>(value) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr* data, std::size_t bytes, CUmemoryPool pool, CUstream stream) {
+  return fake_call("cuMemAllocFromPoolAsync", FakeCall::plain, [&](FakeMachine& machine, FakeLock&) {
     return on_fake_stream(machine, stream, [&](CUstream_st& on) {
-      if (!machine.gpu(on.gpu).kind.memory_pools) return CUDA_ERROR_NOT_SUPPORTED;
+      if (pool->gpu != on.gpu) return CUDA_ERROR_INVALID_VALUE;
       std::byte* room = nullptr;
       const CUresult result = machine.allocate(on.gpu, bytes, false, &room);
       *data = reinterpret_cast<CUdeviceptr>(room);

@@ -161,7 +161,7 @@ TEST(CudaGpu, AllocatesForAStreamWithoutMemoryPools) {
   fake.table().memset_d8_async(reinterpret_cast<CUdeviceptr>(memory.get()), 1, 64, stream);
   memory = nullptr;
   EXPECT_EQ(fake.usage(0).blocks, 0U);
-  EXPECT_EQ(fake.calls("cuMemAllocAsync"), 0);
+  EXPECT_EQ(fake.calls("cuMemAllocFromPoolAsync"), 0);
 }
 
 TEST(CudaGpu, FreesMemoryLaterWhoseStreamIsGoneOrBeingCaptured) {
@@ -322,8 +322,8 @@ void use(FakeDriver& fake, CUstream theirs) {
 
 bool gives_back(const std::string& function) {
   static const std::set<std::string> all{
-      "cuDevicePrimaryCtxRelease", "cuCtxPopCurrent", "cuMemFree",      "cuMemFreeAsync", "cuMemFreeHost",
-      "cuMemHostUnregister",       "cuStreamDestroy", "cuEventDestroy", "cuModuleUnload"};
+      "cuDevicePrimaryCtxRelease", "cuCtxPopCurrent",  "cuMemFree",       "cuMemFreeAsync", "cuMemFreeHost",
+      "cuMemHostUnregister",       "cuMemPoolDestroy", "cuStreamDestroy", "cuEventDestroy", "cuModuleUnload"};
   return all.contains(function);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cuda/stream_frees.h"
 
+#include "core/backend/cuda/memory_pool.h"
 #include "test/support/fake_gpu/fake_driver.h"
 #include "test/support/fake_gpu/waiting.h"
 
@@ -15,7 +16,7 @@ class StreamFreesTest : public testing::Test {
  protected:
   CUdeviceptr allocate(CUstream on) {
     CUdeviceptr data = 0;
-    EXPECT_EQ(driver.mem_alloc_async(&data, 64, on), CUDA_SUCCESS);
+    EXPECT_EQ(pool.allocate(&data, 64, on), CUDA_SUCCESS);
     return data;
   }
   [[nodiscard]] std::size_t blocks() const { return fake.usage(0).blocks; }
@@ -25,6 +26,7 @@ class StreamFreesTest : public testing::Test {
   const int gpus = count_gpus(driver);
   const std::shared_ptr<const PrimaryContext> context = std::make_shared<const PrimaryContext>(driver, 0);
   const CurrentContext current{*context};
+  const MemoryPool pool{context};
   std::optional<StreamFrees> frees{std::in_place, context};
   CUstream stream = fake.make_stream(0);
 };

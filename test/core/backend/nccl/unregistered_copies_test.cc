@@ -27,7 +27,7 @@ TEST(UnregisteredCopies, AreNotTakenAroundMemoryThatNcclDoesNotKnow) {
   EXPECT_EQ(own.copies.read(own.memory.get(), 64), own.memory.get());
   EXPECT_EQ(own.copies.written(own.memory.get(), 64), own.memory.get());
   EXPECT_EQ(own.copies.both(own.memory.get(), 64), own.memory.get());
-  EXPECT_EQ(own.ranks.driver.calls("cuMemAllocAsync"), 0);
+  EXPECT_EQ(own.ranks.driver.calls("cuMemAllocFromPoolAsync"), 0);
 }
 
 TEST(UnregisteredCopies, BringWhatIsReadAndTakeHomeWhatIsWritten) {
