@@ -159,10 +159,10 @@ std::size_t Packer::round_bytes() const {
   return std::max(whole_lines(std::min(threshold_, lane_.collective->best_round())), kCacheLine);
 }
 
-std::byte* Packer::buffer(std::size_t bytes) {
+std::byte* Packer::buffer(std::size_t bytes, std::size_t rounds) {
   if (bytes > buffer_bytes_) {
     // All that may travel together, so that it is made once; but not if that is far more than is ever needed.
-    const std::size_t size = std::max(bytes, std::min(round_bytes(), kMostAhead));
+    const std::size_t size = std::max(bytes, rounds * std::min(round_bytes(), kMostAhead));
     buffer_bytes_ = 0;
     if (buffer_) outgrown_.push_back(std::move(buffer_));
     buffer_ = lane_.collective->allocate(size);

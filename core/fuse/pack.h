@@ -57,8 +57,9 @@ class Packer {
 
   /// The most bytes that travel at a time, where they visit the buffer.
   [[nodiscard]] std::size_t round_bytes() const;
-  /// The buffer, for another's use: so many bytes, aligned to 64, until the next call.
-  std::byte* buffer(std::size_t bytes);
+  /// The buffer, for another's use: so many bytes, aligned to 64, until the next call. If it is made anew, it
+  /// has at least so many rounds.
+  std::byte* buffer(std::size_t bytes, std::size_t rounds = 1);
 
   /// Buffers that were too small, and that work under way on the lane may still use.
   [[nodiscard]] std::vector<std::shared_ptr<std::byte>> take_outgrown() {

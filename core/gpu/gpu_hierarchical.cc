@@ -66,10 +66,10 @@ class GpuHierarchical final : public Collective {
   void reduce(const std::byte* input, std::byte* output, std::size_t count, const Phases& phases) {
     const std::size_t each = size_of(phases.within.dtype);
     const std::size_t share = count / ranks_;
+    if (!slice_) slice_ = within_->allocate((kPart + ranks_ - 1) / ranks_);
     if (share > 0) {
       const std::vector<std::size_t> counts(ranks_, share);
       const std::vector<std::size_t> bytes(ranks_, share * each);
-      if (!slice_) slice_ = within_->allocate((kPart + ranks_ - 1) / ranks_);
       within_->reducescatter(input, slice_.get(), counts, phases.within);
       const Segment slice{slice_.get(), slice_.get(), share};
       across_->allreduce({&slice, 1}, phases.across);

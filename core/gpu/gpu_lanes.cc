@@ -17,6 +17,12 @@ namespace {
 constexpr std::chrono::milliseconds kNcclAbortTimeout{2'500};  // for ncclCommAbort to return
 constexpr std::chrono::milliseconds kAbortTimeout{2'000};      // for the GPU to end what was aborted
 
+void forget(AbortBroadcaster& aborter, const GpuLanes::OfGroup& lanes) {
+  for (const auto* each : {&lanes.direct, &lanes.by_host}) {
+    if (*each) aborter.forget(*(*each)->lane.collective);
+  }
+}
+
 }  // namespace
 
 GpuLanes::GpuLanes(OwnGpu& own, const Config& config, AbortBroadcaster& aborter, FlightNotices notices,
@@ -215,14 +221,14 @@ void GpuLanes::add_group(int group, const std::vector<int>& ranks, Collective& h
   if (split) splits_.emplace(group, std::move(split));
 }
 
-void GpuLanes::remove_group(int group) {
-  splits_.erase(group);
+std::shared_ptr<void> GpuLanes::remove_group(int group) {
+  auto split = splits_.extract(group);
   auto lanes = lanes_.extract(group);
-  if (!lanes) return;
-  for (const auto* each : {&lanes.mapped()->direct, &lanes.mapped()->by_host}) {
-    if (*each) aborter_.forget(*(*each)->lane.collective);
-  }
-  if (left_behind_) keep_for_ever(std::shared_ptr<OfGroup>(std::move(lanes.mapped())));
+  if (lanes) forget(aborter_, *lanes.mapped());
+  const auto removed =
+      std::make_shared<std::pair<decltype(split), decltype(lanes)>>(std::move(split), std::move(lanes));
+  if (left_behind_) keep_for_ever(removed);
+  return removed;
 }
 
 void GpuLanes::interrupt(const Status& why) {

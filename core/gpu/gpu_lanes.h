@@ -64,8 +64,8 @@ class GpuLanes {
   /// All ranks of the job: a group of these is made. If NCCL connects them all, waits until nothing is under
   /// way on any of them; `host` is their collective.
   void add_group(int group, const std::vector<int>& ranks, Collective& host);
-  /// Lets go of the lanes that a group has. Nothing may be under way: see `drain`.
-  void remove_group(int group);
+  /// Returns the lanes of a group, to be freed. Nothing may be under way: see `drain`.
+  std::shared_ptr<void> remove_group(int group);
 
   /// Ends all waiting for the GPU with this status; thread-safe.
   void interrupt(const Status& why);

@@ -132,7 +132,6 @@ void Staged::carry(std::span<const Chunk> chunks, const std::function<void(std::
   const auto fetch = [&](std::size_t i) {
     const Chunk& chunk = chunks[i];
     Buffer& buffer = buffers_.at(i % 2);
-    if (!buffer.memory) buffer.memory = gpu_->pin(host_.allocate(kChunk), kChunk);
     if (chunk.input == nullptr) {  // the host writes first: the elements there must have gone
       filled.at(i % 2) = buffer.emptied;
       return;
@@ -140,7 +139,11 @@ void Staged::carry(std::span<const Chunk> chunks, const std::function<void(std::
     stream_.copy(buffer.memory.get(), chunk.input, chunk.bytes);
     filled.at(i % 2) = stream_.mark();
   };
-  if (!chunks.empty()) fetch(0);
+  if (chunks.empty()) return;
+  for (Buffer& buffer : buffers_) {  // both at once: none is made in a run of a graph
+    if (!buffer.memory) buffer.memory = gpu_->pin(host_.allocate(kChunk), kChunk);
+  }
+  fetch(0);
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     if (i + 1 < chunks.size()) fetch(i + 1);
     await(filled.at(i % 2).get());

@@ -39,6 +39,7 @@ Groups::Groups(World& world, const Config& config, const std::vector<int>& all, 
 
 Groups::~Groups() {
   if (!gpu_.left_behind()) return;
+  keep_for_ever(std::make_shared<std::vector<Removed>>(std::move(removed_)));
   for (auto& [group, executors] : on_gpu_) {
     for (auto& executor : {executors.by_host, executors.direct}) keep_for_ever(executor);
   }
@@ -88,14 +89,17 @@ void Groups::add(int group, const std::vector<int>& ranks) {
                        Members{group, ranks, static_cast<int>(place)}, thresholds_.host);
 }
 
-void Groups::remove(int group) {
+void Groups::remove(int group, bool users_wait) {
   gpu_.drain();
-  on_gpu_.erase(group);
-  gpu_.remove_group(group);
-  const auto subset = subsets_.find(group);
-  if (subset == subsets_.end()) return;
-  aborter_.forget(*subset->second.lane.collective);
-  subsets_.erase(subset);
+  Removed removed{subsets_.extract(group), {}, {}};
+  if (auto executors = on_gpu_.extract(group)) removed.executors = std::move(executors.mapped());
+  removed.lanes = gpu_.remove_group(group);
+  if (removed.subset) aborter_.forget(*removed.subset.mapped().lane.collective);
+  if (users_wait) {
+    removed_.clear();
+  } else if (table_.takes_only_computed()) {
+    removed_.push_back(std::move(removed));
+  }
 }
 
 void Groups::fuse_up_to(std::size_t bytes) {

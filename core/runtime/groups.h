@@ -43,7 +43,8 @@ class Groups {
   /// All ranks of the job call it, whether they are in the group or not. `ranks` ascend.
   void add(int group, const std::vector<int>& ranks);
   /// Waits until nothing of any group is under way on the GPU, and lets go of this one's lanes.
-  void remove(int group);
+  /// `users_wait`: until it has been removed, so no graph of this rank runs.
+  void remove(int group, bool users_wait);
 
   /// How much travels together.
   [[nodiscard]] const FusionThresholds& thresholds() const { return thresholds_; }
@@ -65,6 +66,12 @@ class Groups {
     std::shared_ptr<Executor> direct;  // null: NCCL is not used
     Status refused;                    // there is none
   };
+  /// A process set that has been removed. Each member refers to those before it.
+  struct Removed {
+    std::map<int, Subset>::node_type subset;
+    std::shared_ptr<void> lanes;
+    OnGpu executors;
+  };
   GpuLanes::OfGroup& lanes_of(Executor& host);
   OnGpu make_on_gpu(Executor& host);
   std::shared_ptr<Executor> executor_on(std::optional<GpuLane>& lane, Executor& host);
@@ -78,8 +85,9 @@ class Groups {
   FusionThresholds thresholds_;
   Executor world_executor_;
   std::map<int, Subset> subsets_;
-  GpuLanes gpu_;                 // refers to lanes of the host
-  std::map<int, OnGpu> on_gpu_;  // refer to lanes of the GPU
+  GpuLanes gpu_;                  // refers to lanes of the host
+  std::map<int, OnGpu> on_gpu_;   // refer to lanes of the GPU
+  std::vector<Removed> removed_;  // while there were graphs, as freeing them would wait for one that runs
 };
 
 }  // namespace hora

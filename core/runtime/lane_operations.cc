@@ -96,8 +96,11 @@ void LaneOperations::reduce_by_adasum(std::span<const Segment> pieces, const Req
 }
 
 BlockFloatSums LaneOperations::block_sums() {
-  return {*lane_.stream, *lane_.collective,     members_.place,
-          size(),        packer_.round_bytes(), [this](std::size_t bytes) { return packer_.buffer(bytes); }};
+  // A GPU's buffer gets what the largest sums need at once. It must not grow in a run of a graph.
+  const std::size_t rounds = lane_.fuses ? 3 : 1;
+  return {*lane_.stream,         *lane_.collective,
+          members_.place,        size(),
+          packer_.round_bytes(), [this, rounds](std::size_t bytes) { return packer_.buffer(bytes, rounds); }};
 }
 
 void LaneOperations::broadcast(const std::vector<BatchItem>& items) {

@@ -31,13 +31,13 @@ void ProcessSetChanges::remove(const Decision& decision, TimePoint decided) {
                       fmt::format("'{}': it has been removed already", decision.request.name)};
     return groups_.world().conclude(decision, {gone, {}}, decided);
   }
-  end(*number);
+  end(*number, true);
   groups_.world().conclude(decision, {{}, {}}, decided);
 }
 
-void ProcessSetChanges::end(int number) {
+void ProcessSetChanges::end(int number, bool users_wait) {
   groups_.world().lane().collective->barrier();  // all members have ended their operations in the set
-  groups_.remove(number);
+  groups_.remove(number, users_wait);
   sets_.remove(number);
   negotiator_.remove_group(number);
   table_.give_back(table_.remove_group(number), process_set_was_removed(number));

@@ -24,8 +24,9 @@ class ProcessSetChanges {
   /// if the set is gone already.
   void remove(const Decision& decision, TimePoint decided);
   /// Ends the process set of this number. First blocks in a barrier of the world, until all members have
-  /// ended their operations in the set. Tensors that still wait in the set end with an error.
-  void end(int number);
+  /// ended their operations in the set. Tensors that still wait in the set end with an error. `users_wait`:
+  /// as Groups::remove has it.
+  void end(int number, bool users_wait);
 
  private:
   ProcessSets& sets_;

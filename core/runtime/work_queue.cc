@@ -32,7 +32,7 @@ bool WorkQueue::carry_out_next() {
 void WorkQueue::end_groups(const std::vector<int>& groups) {
   for (const int group : groups) {
     const Watch watch(watchdog_, Operation::remove_process_set, kRemovalName, 0);
-    changes_.end(group);
+    changes_.end(group, false);  // its members have gone on long ago
   }
 }
 
@@ -65,13 +65,12 @@ void WorkQueue::carry_out(Executor& host, std::span<const Decision> decisions, c
 void WorkQueue::carry_out_on_host(Executor& host, std::span<const Decision> decisions, const Batch& batch,
                                   TimePoint decided) {
   const Decision& first = decisions[batch.decisions.front()];
+  if (first.request.operation == Operation::join)
+    groups_.gpu().drain();  // stand-ins: freeing them later would wait for graphs that run by then
   const Watch watch(watchdog_, first.request.operation, first.request.name, batch.decisions.size() - 1);
   switch (first.request.operation) {
     case Operation::add_process_set: return changes_.add(first, decided);
     case Operation::remove_process_set: return changes_.remove(first, decided);
-    case Operation::join:  // stand-ins on the GPU: freeing them later would wait for graphs that run by then
-      groups_.gpu().drain();
-      break;
     default: break;
   }
   const TimePoint start = Clock::now();

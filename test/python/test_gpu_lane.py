@@ -736,6 +736,34 @@ for run in range(5):
     )
 
 
+@pytest.mark.parametrize("operations", ["nccl", "staged"])
+def test_a_graph_runs_while_other_ranks_leave_a_process_set_that_this_one_has_left(operations: str):
+    run_on_gpus(
+        2,
+        GRAPH
+        + """
+x, y = torch.ones(5), torch.ones(100_000)
+both = hvd.add_process_set([0, 1], name="both")
+hvd.allreduce_(y, op=hvd.Sum, process_set=both)
+hvd.allreduce_(x, op=hvd.Sum, name="x")
+with Graph() as graph:
+    hvd.allreduce_(x, op=hvd.Sum, name="x")
+if rank == 0:
+    hvd.barrier()
+hvd.remove_process_set(both)
+if rank == 1:
+    graph.launch()  # it waits for rank 0
+    hvd.barrier()
+hvd.barrier()  # the set ends now
+if rank == 0:
+    graph.launch()
+assert cuda.cuStreamSynchronize(stream) == 0
+assert torch.equal(x, torch.full((5,), 4.0)), x
+""",
+        HORA_GPU_OPERATIONS=operations,
+    )
+
+
 def test_ddp_that_is_captured_reduces_its_gradients_in_each_run():
     run_on_gpus(
         2,

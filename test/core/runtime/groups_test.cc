@@ -43,7 +43,7 @@ TEST(Groups, BeginWithTheWorldAndHaveThoseThatThisRankIsIn) {
       EXPECT_EQ(members.ranks, std::vector<int>{1});
       EXPECT_EQ(members.place, 0);
     }
-    rank.groups.remove(1);
+    rank.groups.remove(1, true);
     EXPECT_EQ(rank.groups.find(1), nullptr);
   });
 }
