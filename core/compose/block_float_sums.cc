@@ -2,7 +2,6 @@
 #include "core/compose/block_float_sums.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace hora {
@@ -19,12 +18,6 @@ BlockFloats blocks_at(std::byte* memory, std::size_t count, std::size_t block) {
 }
 
 }  // namespace
-
-std::size_t BlockFloatSums::Shares::largest() const {
-  std::size_t most = 0;
-  for (std::size_t rank = 0; rank + 1 < begins.size(); ++rank) most = std::max(most, count(rank));
-  return most;
-}
 
 std::size_t BlockFloatSums::Shares::rank_of(std::size_t block) const {
   return static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), block) - begins.begin()) - 1;
@@ -55,6 +48,8 @@ std::size_t BlockFloatSums::most_blocks(std::size_t block_bytes) const {
   return std::max(round_bytes_ / block_bytes / least, std::size_t{1}) * least;
 }
 
+std::size_t BlockFloatSums::some_blocks() const { return most_blocks(kValueBytes) / ranks_; }
+
 BlockFloatSums::Shares BlockFloatSums::equal_shares(std::size_t blocks) const {
   const std::size_t all = whole_alignments(blocks);
   const std::size_t each = whole_alignments((all + ranks_ - 1) / ranks_);
@@ -70,7 +65,7 @@ void BlockFloatSums::allreduce(std::span<const Segment> segments, DType dtype, c
   const std::size_t most = std::min(all, most_blocks(kBlockBytes));
   const Shares largest = equal_shares(most);
   // All blocks of a rank; this rank's share of all ranks; this rank's share of the result.
-  std::byte* const memory = memory_((largest.blocks() + (ranks_ + 1) * largest.largest()) * kBlockBytes);
+  std::byte* const memory = memory_((largest.blocks() + (ranks_ + 1) * largest.count(0)) * kBlockBytes);
   std::vector<Part> parts;
   std::size_t used = 0;
   for (const auto& segment : segments) {
@@ -97,8 +92,7 @@ void BlockFloatSums::allreduce_round(std::span<const Part> parts, std::size_t bl
   const std::size_t own = shares.count(rank_);
   std::byte* const whole = memory;
   std::byte* const received = whole + shares.blocks() * kBlockBytes;
-  std::byte* const result =
-      received + ranks_ * shares.largest() * kBlockBytes;  // the same place on all ranks
+  std::byte* const result = received + ranks_ * shares.count(0) * kBlockBytes;  // the same place on all ranks
   const std::vector<BlockMove> moves = moves_of(parts, shares, size_of(dtype), whole);
   exchange(moves, shares, dtype, reduction, whole, received);
   stream_.sum_blocks(blocks_at(result, own, 0), sources(received, own), reduction.dtype, own,
@@ -111,12 +105,14 @@ void BlockFloatSums::reducescatter(const Segment& segment, std::span<const std::
                                    const Reduction& reduction) {
   const std::size_t longest = *std::max_element(counts.begin(), counts.end());
   const std::size_t most = std::min(whole_alignments(blocks_of(longest)), most_blocks(kBlockBytes) / ranks_);
+  // The elements of a part of `count` elements in the round that begins at `begin`.
+  const auto length = [&](std::size_t count, std::size_t begin) {
+    return std::min(count - std::min(begin, count), most * kBlockFloats);
+  };
   const auto shares_from = [&](std::size_t begin) {
     Shares shares{{0}};
-    for (const std::size_t count : counts) {
-      const std::size_t left = blocks_of(count - std::min(begin, count));
-      shares.begins.push_back(shares.begins.back() + whole_alignments(std::min(left, most)));
-    }
+    for (const std::size_t count : counts)
+      shares.begins.push_back(shares.begins.back() + whole_alignments(blocks_of(length(count, begin))));
     return shares;
   };
   const std::size_t whole_bytes = shares_from(0).blocks() * kBlockBytes;
@@ -127,19 +123,17 @@ void BlockFloatSums::reducescatter(const Segment& segment, std::span<const std::
   std::byte* const values = received + ranks_ * most * kBlockBytes;
   for (std::size_t begin = 0; begin < longest; begin += most * kBlockFloats) {
     const Shares shares = shares_from(begin);
-    const auto length = [&](std::size_t rank) {
-      return std::min(counts[rank] - std::min(begin, counts[rank]), most * kBlockFloats);
-    };
     std::vector<Part> parts;
     const auto* input = static_cast<const std::byte*>(segment.input);
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      if (length(rank) > 0)
-        parts.push_back({input + begin * size_of(dtype), nullptr, length(rank), shares.begins[rank]});
+      if (const std::size_t count = length(counts[rank], begin); count > 0)
+        parts.push_back({input + begin * size_of(dtype), nullptr, count, shares.begins[rank]});
       input += counts[rank] * size_of(dtype);
     }
     exchange(moves_of(parts, shares, size_of(dtype), whole), shares, dtype, reduction, whole, received);
-    if (length(rank_) == 0) continue;
-    add(sources(received, shares.count(rank_)), length(rank_), reduction, values,
+    const std::size_t own = length(counts[rank_], begin);
+    if (own == 0) continue;
+    add(sources(received, shares.count(rank_)), own, reduction, values,
         static_cast<std::byte*>(segment.output) + begin * size_of(dtype), dtype);
   }
 }

@@ -62,7 +62,6 @@ class BlockFloatSums {
 
     [[nodiscard]] std::size_t blocks() const { return begins.back(); }
     [[nodiscard]] std::size_t count(std::size_t rank) const { return begins[rank + 1] - begins[rank]; }
-    [[nodiscard]] std::size_t largest() const;
     /// The rank whose share has a block.
     [[nodiscard]] std::size_t rank_of(std::size_t block) const;
     /// Block `block`, in memory that has all of them.
@@ -72,6 +71,7 @@ class BlockFloatSums {
 
   /// The most blocks of all ranks in a round that needs `block_bytes` of memory for each.
   [[nodiscard]] std::size_t most_blocks(std::size_t block_bytes) const;
+  /// The first rank's is the largest.
   [[nodiscard]] Shares equal_shares(std::size_t blocks) const;
   void allreduce_round(std::span<const Part> parts, std::size_t blocks, DType dtype,
                        const Reduction& reduction, std::byte* memory, std::uint32_t* flag);
@@ -85,7 +85,7 @@ class BlockFloatSums {
   void add(std::vector<BlockFloats> sources, std::size_t count, const Reduction& reduction, std::byte* values,
            std::byte* output, DType dtype);
   /// The blocks of each rank whose values, as float32, take what a round does.
-  [[nodiscard]] std::size_t some_blocks() const { return most_blocks(kBlockFloats * sizeof(float)) / ranks_; }
+  [[nodiscard]] std::size_t some_blocks() const;
   /// The parts, cut where shares begin, and their blocks in `memory`.
   [[nodiscard]] static std::vector<BlockMove> moves_of(std::span<const Part> parts, const Shares& shares,
                                                        std::size_t element_bytes, std::byte* memory);
