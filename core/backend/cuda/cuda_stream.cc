@@ -28,8 +28,7 @@ class DriversStream final : public CudaStream {
         kernels_(std::move(kernels)),
         events_(std::move(events)),
         flags_(std::make_shared<FlagPool>(context_, events_)),
-        handle_(context_),
-        about_(fmt::format("cuda:{}", context_->index())) {}
+        handle_(context_) {}
 
   [[nodiscard]] CUstream handle() const override { return handle_.get(); }
 
@@ -37,7 +36,7 @@ class DriversStream final : public CudaStream {
     if (bytes == 0 || to == from) return;
     const CurrentContext current(*context_);
     driver().check(driver().memcpy_async(address(to), address(from), bytes, handle()), "cuMemcpyAsync",
-                   about_);
+                   context_->name());
   }
 
   void set_bytes(void* to, std::byte value, std::size_t bytes) override {
@@ -45,7 +44,7 @@ class DriversStream final : public CudaStream {
     const CurrentContext current(*context_);
     driver().check(
         driver().memset_d8_async(address(to), std::to_integer<unsigned char>(value), bytes, handle()),
-        "cuMemsetD8Async", about_);
+        "cuMemsetD8Async", context_->name());
   }
 
   void move(std::span<const Move> moves, const Conversion& conversion) override {
@@ -170,7 +169,7 @@ class DriversStream final : public CudaStream {
     const std::uint32_t most = kernels_->has_large() ? Large::kMost : Small::kMost;
     if (sources > 0 && sources <= most) return sources > Small::kMost;
     throw Error(Code::unavailable, fmt::format("cannot sum {} arrays on {}: from 1 to {} with this driver",
-                                               sources, about_, most));
+                                               sources, context_->name(), most));
   }
 
   template <typename KernelOf>
@@ -211,7 +210,7 @@ class DriversStream final : public CudaStream {
   void launch(CUfunction kernel, std::uint32_t blocks, void* table) {
     const CurrentContext current(*context_);
     driver().check(driver().launch_kernel(kernel, blocks, 1, 1, kThreads, 1, 1, 0, handle(), &table, nullptr),
-                   "cuLaunchKernel", about_);
+                   "cuLaunchKernel", context_->name());
   }
 
   const std::shared_ptr<const PrimaryContext> context_;
@@ -219,7 +218,6 @@ class DriversStream final : public CudaStream {
   const std::shared_ptr<EventPool> events_;
   const std::shared_ptr<FlagPool> flags_;
   const StreamHandle handle_;
-  const std::string about_;
   std::vector<Move> list_;
   // The tables that the driver copies at a launch.
   std::unique_ptr<SmallMoves> small_moves_;

@@ -5,8 +5,6 @@
 
 #include <hora/status.h>
 
-#include <fmt/format.h>
-
 #include <utility>
 
 namespace hora::cuda {
@@ -24,7 +22,7 @@ class EventPool::Point final : public Event {
     const CudaDriver& driver = pool_->context_->driver();
     const CUresult result = driver.event_query(event_);
     if (result == CUDA_ERROR_NOT_READY) return false;
-    driver.check(result, "cuEventQuery", about());
+    driver.check(result, "cuEventQuery", pool_->context_->name());
     return true;
   }
 
@@ -35,12 +33,10 @@ class EventPool::Point final : public Event {
     refuse_capture(driver, handle,
                    "the operation is not part of the graph, so wait for it before the capture, or after it");
     driver.check(driver.stream_wait_event(handle, event_, CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent",
-                 about());
+                 pool_->context_->name());
   }
 
  private:
-  [[nodiscard]] std::string about() const { return fmt::format("cuda:{}", pool_->context_->index()); }
-
   const std::shared_ptr<EventPool> pool_;
   const CUevent event_;
 };
@@ -59,8 +55,7 @@ std::shared_ptr<Event> EventPool::mark(CUstream stream) {
   const CudaDriver& driver = context_->driver();
   const CUevent event = take();
   const auto point = std::make_shared<Point>(shared_from_this(), event);
-  driver.check(driver.event_record(event, stream), "cuEventRecord",
-               fmt::format("cuda:{}", context_->index()));
+  driver.check(driver.event_record(event, stream), "cuEventRecord", context_->name());
   return point;
 }
 
@@ -74,8 +69,7 @@ CUevent EventPool::take() {
   free_.reserve(made_ + 1);  // so that giving it back needs no memory
   CUevent event = nullptr;
   const CudaDriver& driver = context_->driver();
-  driver.check(driver.event_create(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate",
-               fmt::format("cuda:{}", context_->index()));
+  driver.check(driver.event_create(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate", context_->name());
   ++made_;
   return event;
 }

@@ -55,8 +55,7 @@ class DriversGpu final : public CudaGpu {
         events_(std::make_shared<EventPool>(context_)),
         counters_(std::make_shared<Counters>()),
         frees_(std::make_shared<StreamFrees>(context_)),
-        words_(std::make_shared<GraphWords>(context_)),
-        about_(fmt::format("cuda:{}", context_->index())) {
+        words_(std::make_shared<GraphWords>(context_)) {
     if (context_->attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0) pool_.emplace(context_);
   }
 
@@ -65,13 +64,13 @@ class DriversGpu final : public CudaGpu {
   [[nodiscard]] std::string name() const override {
     std::array<char, 256> text{};
     driver().check(driver().device_get_name(text.data(), text.size(), context_->device()), "cuDeviceGetName",
-                   about_);
+                   context_->name());
     return text.data();
   }
 
   [[nodiscard]] std::array<std::byte, 16> identity() const override {
     CUuuid uuid{};
-    driver().check(driver().device_get_uuid(&uuid, context_->device()), "cuDeviceGetUuid", about_);
+    driver().check(driver().device_get_uuid(&uuid, context_->device()), "cuDeviceGetUuid", context_->name());
     std::array<std::byte, 16> bytes{};
     static_assert(sizeof(uuid.bytes) == sizeof(bytes));
     std::memcpy(bytes.data(), uuid.bytes, sizeof(bytes));
@@ -92,8 +91,8 @@ class DriversGpu final : public CudaGpu {
     if (own || found.type == CU_MEMORYTYPE_HOST || found.managed != 0) return;
     const std::string where = found.type == CU_MEMORYTYPE_DEVICE ? fmt::format("that of cuda:{}", found.gpu)
                                                                  : "memory of the host's that no GPU reaches";
-    throw Error(Code::invalid_argument,
-                fmt::format("{} is said to lie in the memory of {}, but lies in {}", which, about_, where));
+    throw Error(Code::invalid_argument, fmt::format("{} is said to lie in the memory of {}, but lies in {}",
+                                                    which, context_->name(), where));
   }
 
   [[nodiscard]] std::shared_ptr<Event> mark(void* stream) override {
@@ -151,9 +150,9 @@ class DriversGpu final : public CudaGpu {
           Code::unavailable,
           fmt::format("cannot pin {} of the host's memory for copies to and from {}: {}; use less of it, or "
                       "raise the job's limit of memory",
-                      mebibytes(whole), about_, driver().text(result)));
+                      mebibytes(whole), context_->name(), driver().text(result)));
     }
-    driver().check(result, "cuMemHostAlloc", about_);
+    driver().check(result, "cuMemHostAlloc", context_->name());
     counters_->pinned += static_cast<std::ptrdiff_t>(whole);
     return {static_cast<std::byte*>(data),
             [context = context_, counters = counters_, whole](std::byte* each) {
@@ -178,7 +177,7 @@ class DriversGpu final : public CudaGpu {
 
   void finish() override {
     const CurrentContext current(*context_);
-    driver().check(driver().ctx_synchronize(), "cuCtxSynchronize", about_);
+    driver().check(driver().ctx_synchronize(), "cuCtxSynchronize", context_->name());
   }
 
   [[nodiscard]] GpuMemory memory() const override {
@@ -209,26 +208,26 @@ class DriversGpu final : public CudaGpu {
     std::array<void*, 3> to{&found.type, &found.gpu, &found.managed};
     driver().check(driver().pointer_get_attributes(which.size(), which.data(), to.data(),
                                                    reinterpret_cast<CUdeviceptr>(data)),
-                   "cuPointerGetAttributes", about_);
+                   "cuPointerGetAttributes", context_->name());
     return found;
   }
 
   [[nodiscard]] std::pair<std::size_t, std::size_t> free_and_total() const {
     std::size_t free = 0;
     std::size_t total = 0;
-    driver().check(driver().mem_get_info(&free, &total), "cuMemGetInfo", about_);
+    driver().check(driver().mem_get_info(&free, &total), "cuMemGetInfo", context_->name());
     return {free, total};
   }
 
   void check_allocation(CUresult result, const char* call, std::size_t bytes) const {
-    if (result != CUDA_ERROR_OUT_OF_MEMORY) return driver().check(result, call, about_);
+    if (result != CUDA_ERROR_OUT_OF_MEMORY) return driver().check(result, call, context_->name());
     const auto [free, total] = free_and_total();
     throw Error(
         Code::unavailable,
         fmt::format("cannot take {} of the memory of {}: {} of {} are free; use less of it, make the fusion "
                     "buffers smaller with HORA_GPU_FUSION_THRESHOLD, or let the framework give back what it "
                     "keeps, as with torch.cuda.empty_cache()",
-                    mebibytes(bytes), about_, mebibytes(free), mebibytes(total)));
+                    mebibytes(bytes), context_->name(), mebibytes(free), mebibytes(total)));
   }
 
   /// For what is on the one stream from now on, until what will be on the other is done.
@@ -267,7 +266,6 @@ class DriversGpu final : public CudaGpu {
   const std::shared_ptr<Counters> counters_;
   const std::shared_ptr<StreamFrees> frees_;
   const std::shared_ptr<GraphWords> words_;
-  const std::string about_;
   std::optional<MemoryPool> pool_;  ///< nothing: the driver has none for this GPU
   std::mutex mutex_;
   std::shared_ptr<const KernelModule> kernels_;  ///< with the mutex; null until a stream is made

@@ -6,8 +6,6 @@
 
 #include <hora/status.h>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -60,7 +58,7 @@ class DriversRequest final : public GraphRequest {
   DriversRequest(std::shared_ptr<const PrimaryContext> context, const Capture& capture,
                  std::shared_ptr<std::uint32_t> word)
       : context_(std::move(context)), capture_(capture.number), word_(std::move(word)) {
-    driver().check(driver().event_create(&made_, CU_EVENT_DISABLE_TIMING), "cuEventCreate", about());
+    driver().check(driver().event_create(&made_, CU_EVENT_DISABLE_TIMING), "cuEventCreate", context_->name());
   }
   // The driver's result of a release is not looked at: at the end of a process the driver may be gone.
   ~DriversRequest() override {
@@ -74,7 +72,7 @@ class DriversRequest final : public GraphRequest {
     watch_end(driver(), graph, over_);
     std::array operations{wait_for(word_.get(), 0), write(word_.get(), 1)};
     put(stream, operations);
-    driver().check(driver().event_record(made_, stream), "cuEventRecord", about());
+    driver().check(driver().event_record(made_, stream), "cuEventRecord", context_->name());
   }
 
   [[nodiscard]] bool is_made() const override {
@@ -93,7 +91,7 @@ class DriversRequest final : public GraphRequest {
     }
     // The stream may be another one of the graph: what waits comes after what has made the request.
     driver().check(driver().stream_wait_event(handle, made_, CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent",
-                   about());
+                   context_->name());
     std::array operations{wait_for(word_.get(), 0)};
     put(handle, operations);
   }
@@ -108,12 +106,11 @@ class DriversRequest final : public GraphRequest {
 
  private:
   [[nodiscard]] const CudaDriver& driver() const { return context_->driver(); }
-  [[nodiscard]] std::string about() const { return fmt::format("cuda:{}", context_->index()); }
 
   template <std::size_t count>
   void put(CUstream stream, std::array<CUstreamBatchMemOpParams, count>& operations) const {
     driver().check(driver().stream_batch_mem_op(stream, count, operations.data(), 0), "cuStreamBatchMemOp",
-                   about());
+                   context_->name());
   }
 
   const std::shared_ptr<const PrimaryContext> context_;

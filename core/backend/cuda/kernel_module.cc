@@ -66,15 +66,15 @@ void KernelModule::load() {
     throw Error(
         Code::unavailable,
         fmt::format(
-            "Hora's kernels were not built for cuda:{}, which has compute capability {}.{}: {}; it must be "
+            "Hora's kernels were not built for {}, which has compute capability {}.{}: {}; it must be "
             "at "
             "least 7.5, and for a newer one than Hora was built for update the driver, or build Hora with a "
             "newer CUDA than {}.{}",
-            context_->index(), context_->attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+            context_->name(), context_->attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
             context_->attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR), driver.text(result),
             CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10));
   }
-  driver.check(result, "cuModuleLoadData", fmt::format("cuda:{}", context_->index()));
+  driver.check(result, "cuModuleLoadData", context_->name());
 }
 
 void KernelModule::find_all() {

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cuda/memory_pool.h"
 
-#include <fmt/format.h>
-
-#include <string>
 #include <utility>
 
 namespace hora::cuda {
-namespace {
-
-std::string about(const PrimaryContext& context) { return fmt::format("cuda:{}", context.index()); }
-
-}  // namespace
 
 MemoryPool::MemoryPool(std::shared_ptr<const PrimaryContext> context) : context_(std::move(context)) {
   const CudaDriver& driver = context_->driver();
@@ -20,7 +12,7 @@ MemoryPool::MemoryPool(std::shared_ptr<const PrimaryContext> context) : context_
   wanted.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   wanted.location.id = context_->device();
   const CurrentContext current(*context_);
-  driver.check(driver.mem_pool_create(&pool_, &wanted), "cuMemPoolCreate", about(*context_));
+  driver.check(driver.mem_pool_create(&pool_, &wanted), "cuMemPoolCreate", context_->name());
 }
 
 /// The driver keeps what is still taken until that is freed.
@@ -34,7 +26,7 @@ void MemoryPool::let_no_stream_wait() const {
   const CurrentContext current(*context_);
   driver.check(
       driver.mem_pool_set_attribute(pool_, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &allowed),
-      "cuMemPoolSetAttribute", about(*context_));
+      "cuMemPoolSetAttribute", context_->name());
 }
 
 CUresult MemoryPool::allocate(CUdeviceptr* data, std::size_t bytes, CUstream stream) const {

@@ -5,10 +5,10 @@
 
 namespace hora::cuda {
 
-PrimaryContext::PrimaryContext(const CudaDriver& driver, int index) : driver_(driver), index_(index) {
-  const std::string about = fmt::format("cuda:{}", index);
-  driver_.check(driver_.device_get(&device_, index), "cuDeviceGet", about);
-  driver_.check(driver_.device_primary_ctx_retain(&handle_, device_), "cuDevicePrimaryCtxRetain", about);
+PrimaryContext::PrimaryContext(const CudaDriver& driver, int index)
+    : driver_(driver), index_(index), name_(fmt::format("cuda:{}", index)) {
+  driver_.check(driver_.device_get(&device_, index), "cuDeviceGet", name_);
+  driver_.check(driver_.device_primary_ctx_retain(&handle_, device_), "cuDevicePrimaryCtxRetain", name_);
 }
 
 // No result of the release leaves anything to do: at the end of a process the driver may be gone.
@@ -16,8 +16,7 @@ PrimaryContext::~PrimaryContext() { driver_.device_primary_ctx_release(device_);
 
 int PrimaryContext::attribute(CUdevice_attribute which) const {
   int value = 0;
-  driver_.check(driver_.device_get_attribute(&value, which, device_), "cuDeviceGetAttribute",
-                fmt::format("cuda:{}", index_));
+  driver_.check(driver_.device_get_attribute(&value, which, device_), "cuDeviceGetAttribute", name_);
   return value;
 }
 

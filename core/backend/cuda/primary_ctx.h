@@ -5,6 +5,8 @@
 
 #include <hora/status.h>
 
+#include <string>
+
 namespace hora::cuda {
 
 /// A GPU's primary context: the one that a framework uses, too. Kept for as long as this exists. Thread-safe.
@@ -18,6 +20,8 @@ class PrimaryContext {
 
   [[nodiscard]] const CudaDriver& driver() const { return driver_; }
   [[nodiscard]] int index() const { return index_; }
+  /// "cuda:1", for messages.
+  [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] CUdevice device() const { return device_; }
   [[nodiscard]] CUcontext handle() const { return handle_; }
   /// Of the GPU. Throws Error(internal).
@@ -26,6 +30,7 @@ class PrimaryContext {
  private:
   CudaDriver driver_;
   int index_;
+  std::string name_;
   CUdevice device_ = 0;
   CUcontext handle_ = nullptr;
 };

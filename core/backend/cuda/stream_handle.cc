@@ -11,7 +11,7 @@ namespace hora::cuda {
 StreamHandle::StreamHandle(std::shared_ptr<const PrimaryContext> context) : context_(std::move(context)) {
   const CurrentContext current(*context_);
   const CudaDriver& driver = context_->driver();
-  const std::string about = fmt::format("cuda:{}", context_->index());
+  const std::string& about = context_->name();
   int least = 0;
   int greatest = 0;
   driver.check(driver.ctx_get_stream_priority_range(&least, &greatest), "cuCtxGetStreamPriorityRange", about);
@@ -26,7 +26,7 @@ StreamHandle::~StreamHandle() {
 
 void clear(const std::shared_ptr<const PrimaryContext>& context, CUdeviceptr data, std::size_t bytes) {
   const CudaDriver& driver = context->driver();
-  const std::string about = fmt::format("{} bytes on cuda:{}", bytes, context->index());
+  const std::string about = fmt::format("{} bytes on {}", bytes, context->name());
   const StreamHandle stream(context);
   driver.check(driver.memset_d8_async(data, 0, bytes, stream.get()), "cuMemsetD8Async", about);
   driver.check(driver.stream_synchronize(stream.get()), "cuStreamSynchronize", about);

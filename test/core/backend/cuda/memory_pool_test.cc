@@ -2,7 +2,6 @@
 #include "core/backend/cuda/memory_pool.h"
 
 #include "test/support/fake_gpu/fake_driver.h"
-#include "test/support/fake_gpu/waiting.h"
 #include "test/support/thrown.h"
 
 #include <gtest/gtest.h>
